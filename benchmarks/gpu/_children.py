@@ -1,5 +1,6 @@
 """Items → answers, by several child processes; one that hangs or dies costs its own item only."""
 
+import contextlib
 import json
 import os
 import queue
@@ -88,7 +89,7 @@ def _feed(
 
 class _Child:
     def __init__(self, module: str) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = subprocess.Popen(
             [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             start_new_session=True,
@@ -125,10 +126,8 @@ class _Child:
     def end(self) -> None:
         """Kill the child and what it started."""
         self.is_over = True
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
     def _tail(self) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.random_graphs import DRAWN, case_of, drawn
 
+from benchmarks.random_graphs import DRAWN, case_of, drawn
 from kernelwright.compiler import schedules
 from kernelwright.compiler.actions import State, offered
 from kernelwright.compiler.lower import NotLowered
@@ -80,6 +80,8 @@ def _problem(item: Row, row: Row) -> None:
     function = get_language("triton").load(candidate, Path(), ())
     _held(problem, workload, function, row)
     row |= facts(function)
+    if any(p.name == "precision" for p in found.space.parameters):
+        row["tf32x3"] = _apart(problem, workload, found.render({**found.default(), "precision": "tf32x3"}))
     if row["status"] == "right" and item["rank"] == 0:
         other = _smaller(problem, workload)
         if other is not None:
@@ -91,6 +93,17 @@ def _problem(item: Row, row: Row) -> None:
             row["tail"] = {**other.axes, **tail}
             if tail["status"] not in ("right", "refused"):
                 row |= {"status": tail["status"], "why": f"at {other.axes}: {tail['why']}"}
+
+
+def _apart(problem: Problem, workload: Workload, candidate: Candidate) -> Row:
+    """Hold another rendering; what goes wrong is its own row."""
+    row: Row = {}
+    function = get_language("triton").load(candidate, Path(), ())
+    try:
+        _held(problem, workload, function, row)
+    except Exception as error:  # noqa: BLE001 - a finding about this rendering only
+        row |= {"status": _status(error), "why": f"{type(error).__name__}: {error}"[:_TEXT]}
+    return row | facts(function)
 
 
 def _smaller(problem: Problem, workload: Workload) -> Workload | None:
@@ -118,13 +131,15 @@ def _held(problem: Problem, workload: Workload, function: Any, row: Row) -> None
     own = {name: t.clone() for name, t in held.items()}
     got = _called(function, there, [own[s.name] for s in workload.state])
     row["first_s"] = round(time.monotonic() - began, 3)
+    if problem.task.contract.stochastic:
+        row |= {"status": "random", "why": "the reference draws random numbers"}
+        return
     row |= _compared(problem, got, truth.outputs, native.outputs, inputs)
     changed = [k for k, t in native.state.items() if k in held and not torch.equal(t, held[k])]
     if row["status"] == "right" and changed:
-        row |= _compared(
-            problem, *([d[k] for k in changed] for d in (own, truth.state, native.state)), inputs
-        )
-    if row["status"] == "wrong" and row.get("narrow"):
+        after, expected, torchs = ([d[k] for k in changed] for d in (own, truth.state, native.state))
+        row |= _compared(problem, after, expected, torchs, inputs)
+    if row["status"] == "wrong" and row.get("inexact"):
         case = Oracle(problem).make(workload, seed, inputs, state, measured=True)
         errors = [error_against(g.cpu(), t, case.tensors) for g, t in zip(got, case.outputs, strict=True)]
         row |= {"status": "right" if all(e.ok for e in errors) else "wrong", "second_look": True}
@@ -155,11 +170,13 @@ def _compared(problem: Problem, got: Any, truth: Any, native: Any, inputs: Any) 
         worst = max(worst, found.error, found.norm)
         if not found.ok:
             off = (one.cpu().double() - right.cpu().double()).abs()
-            place = int(off.nan_to_num(float("inf")).argmax()) if off.numel() else 0
+            place = int(off.nan_to_num(float("inf")).argmax())
+            values = "{:.6g} for {:.6g}, torch's {:.6g}".format(
+                *(t.flatten()[place].item() for t in (one, right, own))
+            )
             return {
-                "status": "wrong", "narrow": found.narrow, "error": found.error, "wrong": found.wrong,
-                "why": f"output {i}: {found.message}; {found.wrong} of {off.numel()}, worst at {place}: "
-                f"{one.flatten()[place].item()} for {right.flatten()[place].item()}, torch's {own.flatten()[place].item()}",
+                "status": "wrong", "inexact": found.inexact, "error": found.error, "wrong": found.wrong,
+                "why": f"output {i}: {found.message}; {found.wrong} of {off.numel()}, worst at {place}: {values}",
             }  # fmt: skip
     return {"status": "right", "error": worst, "why": ""}
 

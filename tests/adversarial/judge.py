@@ -48,11 +48,11 @@ class Outcome:
 class Judge:
     """Holds one pool, and one problem and bench a task, for many exploits."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
         self.settings = Settings.from_environment(
             {"KERNELWRIGHT_CACHE": str(folder), "KERNELWRIGHT_STORE": str(folder)}
         )
-        self.pool = Pool(self.settings, arena_bytes=16 << 20)
+        self.pool = Pool(self.settings, arena_bytes=16 << 20, device=device)
         self._oracles: dict[tuple[str, str, bool], Oracle] = {}
         self._benches: dict[tuple[str, bool, int, bool], Bench] = {}
         self._seeds = [secrets.randbits(48) for _ in range(64)]
@@ -122,7 +122,7 @@ class Judge:
         problem = self._oracle(exploit).problem
         key = (exploit.task, exploit.backward, exploit.threads, _worker_process.may_read(os.getpid()))
         if key not in self._benches:
-            self._benches[key] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
+            self._benches[key] = Bench(problem, self.pool, detect(self.pool.device), baselines=("eager",))
         bench = self._benches[key]
         with first_in_line(self.pool) if exploit.threads else contextlib.nullcontext():
             timing, findings = bench.measure(
@@ -178,6 +178,7 @@ def _failures(findings: list[Finding]) -> list[Finding]:
 
 
 def _speedup(timing: Timing) -> float:
-    """Return the ratio of the CPU times, which a busy machine does not stretch."""
-    ratios = [b.cpu_us["eager"] / max(1.0, b.cpu_us[CANDIDATE]) for b in timing.blocks if "eager" in b.cpu_us]
+    """Return the ratio of the CPU times, which a busy machine does not stretch; on a GPU that of the judge's."""
+    clocks = (b.times_us if b.device_us else b.cpu_us for b in timing.blocks)
+    ratios = [c["eager"] / max(1.0, c[CANDIDATE]) for c in clocks if "eager" in c]
     return statistics.median(ratios) if ratios else 0.0

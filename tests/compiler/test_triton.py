@@ -8,13 +8,16 @@ from benchmarks.random_graphs import case_of
 from benchmarks.triton_coverage import LAYOUTS, fault, run_printed
 from tests.compiler.test_random_programs import BITS
 
+from kernelwright.compiler.actions import State, offered, taken
+from kernelwright.compiler.graph import read
 from kernelwright.compiler.lower import lower
-from kernelwright.compiler.printers import Unprintable, choices_of, printer_of, triton
+from kernelwright.compiler.printers import Unprintable, choices_of, forms_of, printer_of, triton
 from kernelwright.compiler.printers.triton._launches import launches
 from kernelwright.compiler.printers.triton._lines import tidied
 from kernelwright.compiler.tile import Kernel
 from kernelwright.languages import get_language
 from kernelwright.languages.triton import specialisations
+from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import RandomProgram, random_program
 
 pytestmark = pytest.mark.needs("triton")
@@ -172,8 +175,8 @@ def test_random_programs_mean_the_same_in_triton(choice):
 
 
 def test_rows_that_fit_are_told_from_those_read_in_tiles_in_one_kernel():
-    inputs = ("torch.randn(1, 8, 5000, generator=g)", "torch.randn(8, generator=g)")
-    groups = program("F.group_norm(x0, 2, x1)", inputs=inputs)
+    inputs = ("torch.randn(1, 8, 4096, generator=g)", "torch.randn(8, generator=g)")
+    groups = program("F.group_norm(x0, 1, x1)", inputs=inputs)
     text = text_of(groups)
     assert "for start in range(" in text and "column = tl.arange(" in text
     assert fault(groups) is None
@@ -229,3 +232,55 @@ def test_exact_products_have_tiles_that_no_compiler_spills():
         program("x0.half() @ x0.half()", inputs=("torch.randn(40, 40, generator=g).half()",))
     )
     assert "BLOCK_M=16" in text_of(program("x0 @ x0", inputs=square), block_m=16)
+
+
+def test_sizes_that_are_sums_divide_positions_as_a_whole(tmp_path):
+    file = tmp_path / "padded.py"
+    file.write_text(
+        "import torch\nfrom torch.nn import functional as F\n\nN, H, W = 3, 5, 7\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return F.pad(x, (1, 2, 2, 1)).exp()\n\n\n"
+        "def get_inputs():\n    return [torch.randn(N, 2, H, W)]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    problem = Problem(load_task(file))
+    graph = read(problem)
+    candidate = triton.render(lower(graph), graph)
+    assert "// ((h + 3) * (w + 3))" in candidate.sources[0].text
+    x = torch.randn(3, 2, 5, 7)
+    (found,) = run_printed(candidate, [x])
+    assert torch.allclose(found, torch.nn.functional.pad(x, (1, 2, 2, 1)).exp())
+
+
+@pytest.mark.parametrize("name", ["softmax", "variance of all", "product", "windows", "scatter"])
+def test_positions_of_64_bits_say_the_same(name, monkeypatch):
+    monkeypatch.setattr("kernelwright.compiler.printers.triton._program._INT32", 8)
+    assert "tl.int64" in text_of(KINDS[name])
+    assert fault(KINDS[name]) is None
+
+
+def test_a_convolution_of_the_library_leaves_its_bias_to_what_follows():
+    inputs = (
+        "torch.randn(1, 3, 6, 6, generator=g)",
+        "torch.randn(4, 3, 3, 3, generator=g)",
+        "torch.randn(4, generator=g)",
+    )
+    case, _ = lowered(program("F.relu(F.conv2d(x0, x1, x2))", inputs=inputs))
+    for forms, text in (("cpp", "x2"), ("triton", "None")):
+        (library,) = (a for a in offered(forms_of(forms)) if a.name == "library")
+        after = taken(State(case.graph, case.graph), library, "convolution")
+        candidate = triton.render(after.program, after.graph)
+        assert f"aten.convolution.default(x0, x1, {text}," in candidate.sources[0].text
+        assert case.difference(run_printed(candidate, case.inputs)) is None
+
+
+def test_attention_that_torch_computes_runs_on_any_device():
+    inputs = ("torch.randn(2, 3, 8, 16, generator=g)",)
+    case, _ = lowered(
+        program("F.scaled_dot_product_attention(x0, x0 + 1, x0, is_causal=True) * 2", inputs=inputs)
+    )
+    (library,) = (a for a in offered(forms_of("triton")) if a.name == "library")
+    state = State(case.graph, case.graph)
+    state = taken(state, library, next(iter(library.sites(state))))
+    candidate = triton.render(state.program, state.graph)
+    assert "aten.scaled_dot_product_attention.default(" in candidate.sources[0].text
+    assert "aten._scaled" not in candidate.sources[0].text
+    assert case.difference(run_printed(candidate, case.inputs)) is None

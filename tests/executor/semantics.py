@@ -334,8 +334,9 @@ def value(rng, bits, f=None):
     return rng.getrandbits(bits)
 
 
-def ptx(cases):
+def ptx(cases, lanes=32):
     """Return a kernel that runs each case on every lane: in[case][operand][lane] → out[case][lane], 64 bits each."""
+    step = 8 * lanes
     lines = [
         ".version 8.6", ".target sm_90", ".address_size 64",
         ".visible .entry fuzz(.param .u64 given, .param .u64 got)", "{", ".reg .b64 %in, %out, %x, %lane;",
@@ -349,11 +350,11 @@ def ptx(cases):
             names["dabc"[k]] = f"%v{k}"
             lines.append(f".reg .b{width} %v{k};")
             if k:
-                lines.append(f"ld.global.b64 %x, [%in+{(3 * n + k - 1) * 256}];")
+                lines.append(f"ld.global.b64 %x, [%in+{(3 * n + k - 1) * step}];")
                 lines.append(f"mov.b64 %v{k}, %x;" if width == 64 else f"cvt.u{width}.u64 %v{k}, %x;")
         lines.append(c.text.format(**names))
         width = c.widths[0]
         lines.append("mov.b64 %x, %v0;" if width == 64 else f"cvt.u64.u{width} %x, %v0;")
-        lines.append(f"st.global.b64 [%out+{n * 256}], %x;")
+        lines.append(f"st.global.b64 [%out+{n * step}], %x;")
         lines.append("}")
     return "\n".join([*lines, "ret;", "}"])

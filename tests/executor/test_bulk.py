@@ -18,9 +18,10 @@ SEE = "bar.sync 0;\n"
 
 def program(parameters, body, size):
     """Return a kernel with `size` bytes of tile, an mbarrier and the first thread's part of `body` after `ONE:`."""
+    generic = ".reg .b64 %m; mov.b64 %m, m; cvta.param.u64 %m, %m; " if "m[128]" in parameters else ""
     return Module.load(
         f"""{HEAD}{parameters}) {{
-.reg .b64 %p<8>; .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .pred %first, %over;
+{generic}.reg .b64 %p<8>; .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .pred %first, %over;
 .shared .align 1024 .b8 tile[{size}]; .shared .align 8 .b64 bar;
 mov.u32 %r0, %tid.x; setp.eq.u32 %first, %r0, 0;
 @!%first bra READY;
@@ -37,7 +38,7 @@ END: ret;
 def load(rank, coordinates, size, expected=None):
     return (
         f"@!%first bra ISSUED;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {expected or size};\n"
-        f"cp.async.bulk.tensor.{rank}d.{INTO} [tile], [m, {{{coordinates}}}], [bar];\nISSUED:\n"
+        f"cp.async.bulk.tensor.{rank}d.{INTO} [tile], [%m, {{{coordinates}}}], [bar];\nISSUED:\n"
     )
 
 
@@ -107,8 +108,8 @@ ld.global.b32 %r4, [%p1]; mov.u32 %r2, tile; xor.b32 %r5, %r3, 0; shr.u32 %r6, %
 shl.b32 %r6, %r6, 4; xor.b32 %r5, %r5, %r6; add.u32 %r2, %r2, %r5; st.shared.b32 [%r2], %r4;
 fence.proxy.async.shared::cta; bar.sync 0; @!%first bra END;
 """
-    store = "cp.async.bulk.tensor.2d." + OUT_OF + " [m, {8, 1}], [tile];\n"
-    add = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [m, {8, 1}], [tile];\n"
+    store = "cp.async.bulk.tensor.2d." + OUT_OF + " [%m, {8, 1}], [tile];\n"
+    add = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%m, {8, 1}], [tile];\n"
     given = TensorMap(into, (8, 32), swizzle=128)
     ran(program(MAP, fill + store + DONE, 1024), [given, x], 256)
     expected = np.zeros_like(into)
@@ -228,8 +229,8 @@ def test_maps_that_no_device_has():
 @pytest.mark.parametrize(
     "copy",
     [
-        f"cp.async.bulk.tensor.2d.{INTO.replace('tile', 'tile::gather4')} [tile], [m, {{0, 0}}], [bar];",
-        f"cp.async.bulk.tensor.2d.{INTO} [tile], [m, {{0, 0, 0}}], [bar];",
+        f"cp.async.bulk.tensor.2d.{INTO.replace('tile', 'tile::gather4')} [tile], [%m, {{0, 0}}], [bar];",
+        f"cp.async.bulk.tensor.2d.{INTO} [tile], [%m, {{0, 0, 0}}], [bar];",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [tile], %r0, [bar];",
     ],
     ids=["gather4", "rank", "st.async"],

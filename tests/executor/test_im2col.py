@@ -22,12 +22,13 @@ def kernel(rank, copy=""):
     reads = "".join(f"ld.param.u32 %{name}, [{name}];\n" for name in names)
     reads += "".join(f"ld.param.u16 %{tap}, [{tap}];\n" for tap in taps)
     place = ", ".join(f"%{name}" for name in names)
-    copy = copy or f"cp.async.bulk.tensor.{rank}d.{INTO} [tile], [m, {{PLACE}}], [bar], {{TAPS}};"
+    copy = copy or f"cp.async.bulk.tensor.{rank}d.{INTO} [tile], [%m, {{PLACE}}], [bar], {{TAPS}};"
     copy = copy.replace("PLACE", place).replace("TAPS", ", ".join(f"%{tap}" for tap in taps))
     size = PIXELS * CHANNELS * 4
     return Module.load(
         f"""{HEAD}{given}) {{
-.reg .b64 %p<4>; .reg .b32 %r<4>; .reg .pred %first, %over;
+.reg .b64 %p<4>, %m; .reg .b32 %r<4>; .reg .pred %first, %over;
+mov.b64 %m, m; cvta.param.u64 %m, %m;
 .reg .b32 {place}; .reg .b16 {", ".join(f"%{tap}" for tap in taps)};
 .shared .align 1024 .b8 tile[{size}]; .shared .align 8 .b64 bar;
 mov.u32 %r0, %tid.x; setp.eq.u32 %first, %r0, 0;
@@ -98,7 +99,7 @@ STORE = """mov.u32 %r1, 0;
 FILL: add.u32 %r3, %r1, 1; cvt.rn.f32.u32 %r3, %r3; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1; st.shared.b32 [%r2], %r3;
 add.u32 %r1, %r1, 4; setp.lt.u32 %over, %r1, 768; @%over bra FILL;
 fence.proxy.async.shared::cta;
-cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [m, {PLACE}], [tile];
+cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%m, {PLACE}], [tile];
 cp.async.bulk.commit_group;
 cp.async.bulk.wait_group 0;
 ret;"""
@@ -141,11 +142,11 @@ def test_what_cannot_be_such_a_column():
 @pytest.mark.parametrize(
     "copy",
     [
-        f"cp.async.bulk.tensor.4d.{INTO} [tile], [m, {{PLACE}}], [bar];",
-        f"cp.async.bulk.tensor.4d.{INTO} [tile], [m, {{PLACE}}], [bar], {{%tap_w}};",
-        f"cp.async.bulk.tensor.4d.{INTO.replace('im2col', 'im2col::w')} [tile], [m, {{PLACE}}], [bar], {{TAPS}};",
-        f"cp.async.bulk.tensor.4d.{INTO.replace('im2col', 'tile')} [tile], [m, {{PLACE}}], [bar], {{TAPS}};",
-        f"cp.async.bulk.tensor.2d.{INTO} [tile], [m, {{%c, %n}}], [bar];",
+        f"cp.async.bulk.tensor.4d.{INTO} [tile], [%m, {{PLACE}}], [bar];",
+        f"cp.async.bulk.tensor.4d.{INTO} [tile], [%m, {{PLACE}}], [bar], {{%tap_w}};",
+        f"cp.async.bulk.tensor.4d.{INTO.replace('im2col', 'im2col::w')} [tile], [%m, {{PLACE}}], [bar], {{TAPS}};",
+        f"cp.async.bulk.tensor.4d.{INTO.replace('im2col', 'tile')} [tile], [%m, {{PLACE}}], [bar], {{TAPS}};",
+        f"cp.async.bulk.tensor.2d.{INTO} [tile], [%m, {{%c, %n}}], [bar];",
     ],
     ids=["no offsets", "one offset", "along W alone", "offsets of a tile", "two dimensions"],
 )

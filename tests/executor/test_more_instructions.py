@@ -6,7 +6,7 @@ import torch
 
 from kernelwright.executor import Module, Uninitialised
 
-HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k("
+HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k("
 HOWS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}
 
 

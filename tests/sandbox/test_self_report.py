@@ -1,6 +1,7 @@
 """What a loader sets in its own language is no candidate's doing; in another language it is."""
 
 import pytest
+import torch
 
 from kernelwright.sandbox._self_report import Witness
 
@@ -25,3 +26,20 @@ def test_another_variable_is_reported_in_every_language(monkeypatch: pytest.Monk
     witness.expect("triton")
     monkeypatch.setenv("KERNEL_ANSWERS", "kept")
     assert witness.report()["environment"] == ["KERNEL_ANSWERS"]
+
+
+def test_a_precision_set_by_its_newer_name_is_reported_and_does_not_break_the_report() -> None:
+    witness = Witness()
+    witness.remember_settings()
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        assert "fp32_precision of cuda.matmul" in witness.report()["flags"]
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+
+
+def test_a_method_of_cuda_events_that_was_replaced_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness()
+    witness.remember()
+    monkeypatch.setattr(torch.cuda.Event, "elapsed_time", lambda *_: 0.0)
+    assert witness.report()["patched"] == ["torch.cuda.streams.Event.elapsed_time"]

@@ -4,14 +4,20 @@ What ends a call is taken before the candidate loads, and is the driver's own fu
 that puts something else in place of `torch.cuda.synchronize` changes nothing.
 
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
-the timed request); lines that an earlier call made persist in L2.
-Does not cover: in-place changes of device copies of inputs, which the arena does not see.
+the timed request); lines that an earlier call made persist in L2; what a call writes into an argument or near its ends
+(`Mirror`).
+Does not cover: what it writes elsewhere in the device's memory.
 """
 
 import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+_GUARD_BYTES = 4096
+"""Bytes of the arena's pattern on both sides of an argument, as `_arena` leaves them."""
 
 _NO_CONTEXT = (3, 201)
 """The driver's answers where this thread has used no device yet, so that nothing runs: not initialised, no context."""
@@ -27,9 +33,43 @@ def is_gpu(device: str) -> bool:
     return device.startswith("cuda")
 
 
-def to_device(flat: Tensor, device: str) -> Tensor:
-    """Return the tensor on the device: itself on a CPU, a fresh copy of its bytes on a GPU."""
-    return flat.to(device, copy=True) if is_gpu(device) else flat
+@dataclass(frozen=True)
+class Mirror:
+    """Bytes of an arena and their copy on the device, with the guard bands around an argument."""
+
+    arena: Tensor
+    """As the judge sees them."""
+    device: Tensor
+    """As the kernel does; the argument begins after the first guard band."""
+
+    @classmethod
+    def of(cls, arena: Tensor, offset: int, nbytes: int, device: str) -> "Mirror":
+        """Copy the bytes of a slot, and of the guard bands around it, to the device."""
+        held = arena[offset - _GUARD_BYTES : offset + nbytes + _GUARD_BYTES]
+        return cls(held, held.to(device, copy=True))
+
+    def argument(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+        """Return the argument on the device."""
+        flat = self.device[_GUARD_BYTES:-_GUARD_BYTES].view(dtype)
+        return flat.as_strided(shape, strides)
+
+    def push(self) -> None:
+        """Take what the judge wrote since."""
+        self.device.copy_(self.arena)
+
+
+def pull(mirrors: Sequence[Mirror]) -> None:
+    """Write what calls changed on the device into the arena; neighbours share a guard band, so all are read first."""
+    found = [m.device.cpu() for m in mirrors]
+    changed = [torch.ne(now, m.arena) for now, m in zip(found, mirrors, strict=True)]
+    for now, there, mirror in zip(found, changed, mirrors, strict=True):
+        mirror.arena.copy_(torch.where(there, now, mirror.arena))
+
+
+def open_context(device: str) -> None:
+    """Start a GPU's driver in this process, so that its threads and open files are no candidate's; nothing on a CPU."""
+    if is_gpu(device):
+        torch.zeros(1, device=device).add_(1).cpu()
 
 
 class Fence:
@@ -41,7 +81,10 @@ class Fence:
     def __init__(self, device: str) -> None:
         self._device, self._synchronise = device, torch.cuda.synchronize
         self._driver = _driver() if is_gpu(device) else None
-        self._event = torch.cuda.Event
+        event = torch.cuda.Event
+        self._event, self._record, self._ended, self._elapsed = (
+            event, event.record, event.synchronize, event.elapsed_time,
+        )  # fmt: skip
         self._begin: torch.cuda.Event | None = None
 
     def clear(self) -> None:
@@ -62,12 +105,12 @@ class Fence:
         if self._driver is not None:
             _check(self._driver.cuCtxSynchronize(), "cuCtxSynchronize")
         end = self._marked()
-        end.synchronize()
-        return 1e3 * self._begin.elapsed_time(end) if self._begin is not None else 0.0
+        self._ended(end)
+        return 1e3 * self._elapsed(self._begin, end) if self._begin is not None else 0.0
 
     def _marked(self) -> torch.cuda.Event:
         event = self._event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
+        self._record(event)
         return event
 
 

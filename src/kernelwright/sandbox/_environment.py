@@ -25,7 +25,7 @@ def environment(threads: int, compile_cache: str | None) -> dict[str, str]:
     """Compose the environment of a zygote and its workers."""
     given = {name: os.environ[name] for name in _PASSED if name in os.environ}
     cache = {"TORCHINDUCTOR_CACHE_DIR": compile_cache} if compile_cache else {}
-    return given | cache | {
+    return given | cache | _import_path() | {
         "PATH": "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "USER": "worker",
@@ -43,6 +43,13 @@ def environment(threads: int, compile_cache: str | None) -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 46),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }  # fmt: skip
+
+
+def _import_path() -> dict[str, str]:
+    """Say where the judge's Python looked for packages, in absolute terms: a zygote starts in another folder."""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    given = os.pathsep.join(map(os.path.abspath, folders))
+    return {"PYTHONPATH": given} if given else {}
 
 
 def physical_cores() -> int:

@@ -38,7 +38,7 @@ def active_layers(worker: Worker, kind: str) -> tuple[str, ...]:
 
 def _own_variables() -> list[str]:
     """Name the judge's variables that no worker is given on purpose and bubblewrap does not set."""
-    return sorted(os.environ.keys() - environment(1, "cache").keys() - {"PWD", "TMPDIR"})
+    return sorted(os.environ.keys() - environment(1, "cache").keys() - {"PWD", "TMPDIR", "TRITON_HOME"})
 
 
 def _leads_session(pid: int) -> bool:

@@ -35,7 +35,8 @@ def close(confinement: Confinement) -> str:
     """Apply every layer in order; returns the artefact's folder as the worker sees it."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     build, temporary = _place(confinement)
-    os.environ["TMPDIR"] = os.environ["HOME"] = temporary
+    # Triton would keep what it compiles where HOME was when it was imported, before the fork.
+    os.environ["TMPDIR"] = os.environ["HOME"] = os.environ["TRITON_HOME"] = temporary
     os.chdir(temporary)
     os.umask(0o077)
     _limit(confinement)

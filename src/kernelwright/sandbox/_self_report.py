@@ -4,7 +4,8 @@ import inspect
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ _WATCHED = (
     "torch", "torch.nn.functional", "torch.cuda", "torch.testing", "torch.utils.data", "torch.random", "numpy",
     "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
 )  # fmt: skip
-_CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function)
+_CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function, torch.cuda.Event, torch.cuda.Stream)
 _SET_BY_COMPILER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
 _SET_BY_LANGUAGE = {
     "triton": frozenset({"TRITON_INTERPRET"}),
@@ -29,6 +30,8 @@ _SET_BY_LANGUAGE = {
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
+_PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.conv", "mkldnn.matmul", "mkldnn.rnn")
+"""Backends of torch that each have a precision of products in float32."""
 _MOVING = frozenset(
     {"sys.last_exc", "sys.last_type", "sys.last_value", "sys.last_traceback", "builtins._", "torch.Storage"}
 )
@@ -144,6 +147,14 @@ def output_fact(
     )
 
 
+def _readable(read: Callable[[], object]) -> object:
+    """Return what a switch says; torch refuses to read the older of two names once the newer was set."""
+    try:
+        return read()
+    except RuntimeError:
+        return "set by another name"
+
+
 class Witness:
     """What the process looked like before any candidate was loaded, to say what changed."""
 
@@ -231,17 +242,18 @@ def _flags() -> dict[str, str]:
         "autocast_cpu": torch.is_autocast_enabled("cpu"),
         "autocast_cuda": torch.is_autocast_enabled("cuda"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul_precision": torch.get_float32_matmul_precision(),
+        "matmul_precision": _readable(torch.get_float32_matmul_precision),
         "threads": torch.get_num_threads(),
         "mkldnn": backends.mkldnn.enabled,
         "cudnn": backends.cudnn.enabled,
-        "cudnn_tf32": backends.cudnn.allow_tf32,
+        "cudnn_tf32": _readable(lambda: backends.cudnn.allow_tf32),
         "cudnn_benchmark": backends.cudnn.benchmark,
-        "cuda_tf32": backends.cuda.matmul.allow_tf32,
+        "cuda_tf32": _readable(lambda: backends.cuda.matmul.allow_tf32),
         "cuda_fp16_reduction": backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
         "cuda_bf16_reduction": backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
         "flush_denormal": torch.tensor([1e-310], dtype=torch.float64).mul(1).item() == 0,
         "floating_point_rounding": 1.0 + 2.0**-53 + 2.0**-53,
         "recursion_limit": sys.getrecursionlimit(),
     }
+    flags |= {f"fp32_precision of {name}": attrgetter(name)(backends).fp32_precision for name in _PRECISIONS}
     return {name: str(value) for name, value in flags.items()}

@@ -135,6 +135,17 @@ class Worker(WorkerProcess):
         self._sets |= dict.fromkeys(made, tuple(outputs))
         return made
 
+    def push(self, number: int, *, deadline_s: float = 30.0) -> None:
+        """Let a set's arguments hold what was written into their slots since; on a CPU they are the slots."""
+        if self.on_gpu:
+            self._connection.ask({"op": "push", "set": number}, deadline_s)
+
+    def pull(self, number: int, *, deadline_s: float = 30.0) -> None:
+        """Let slots, and the guard bands around them, hold what calls made of a set's arguments."""
+        if self.on_gpu:
+            self._connection.ask({"op": "pull", "set": number}, deadline_s)
+            self._connection.rest()
+
     def call(
         self,
         sets: Sequence[int],

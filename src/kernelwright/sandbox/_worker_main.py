@@ -59,6 +59,8 @@ class Worker:
             "audit": lambda _: WITNESS.report(),
             "seed": lambda m: _seed(m["value"]),
             "bind": lambda m: {"numbers": self._holder.bind(m["sets"], m["outputs"])},
+            "push": lambda m: self._holder.push(m["set"]),
+            "pull": lambda m: self._holder.pull(m["set"]),
             "fetch": lambda m: self._holder.fetch(m["index"], m["capacity"]),
             "facts": lambda m: self._holder.facts(m["index"]),
             "state": lambda m: self._holder.state(m["capacity"]),

@@ -36,6 +36,8 @@ class WorkerProcess:
         self._compiles = False
         self.reads_frozen = False
         """Whether outputs are read out of the stopped process, which needs the kernel's leave and no GPU."""
+        self.on_gpu = False
+        """Whether its kernels run on a GPU, whose memory arguments are copied to."""
 
     @property
     def pid(self) -> int:
@@ -69,12 +71,13 @@ class WorkerProcess:
             "counted": payload.counted,
             "alone": None if payload.alone is None else asdict(payload.alone),
         }
-        self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
+        self.on_gpu = _cuda.is_gpu(payload.device)
+        self.reads_frozen = self.reads_frozen and not self.on_gpu
         start = time.perf_counter_ns()
         if payload.watched:
             self._libraries = _inspection.libraries(self.pid)
             self._compiles = compiles_when_called(payload.candidate.language)
-        on_cpu = not _cuda.is_gpu(payload.device) and payload.candidate.language not in DRIVERS
+        on_cpu = not self.on_gpu and payload.candidate.language not in DRIVERS
         # Our own baselines may wait: one that compiles for another that holds the compiler's lock.
         self._connection.watches_stalls = on_cpu and not payload.trusted
         reply = self._connection.ask(message, deadline_s)

@@ -63,6 +63,8 @@ class WorkerState:
         self._device, self._fence = "cpu", _cuda.Fence("cpu")
         self._arenas: dict[int, Tensor] = {}
         self._sets: dict[int, Call] = {}
+        self._mirrors: dict[int, list[_cuda.Mirror]] = {}
+        """What of the arenas each set's arguments are copies of; none on a CPU."""
         self._next_set = 1
         self._state: dict[str, Tensor] = {}
         self._kept: list[tuple[Any, tuple[Any, ...]]] = []
@@ -74,6 +76,7 @@ class WorkerState:
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
         WITNESS.expect(candidate.language)
+        _cuda.open_context(self._device)
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
@@ -130,10 +133,22 @@ class WorkerState:
         numbers = range(self._next_set, self._next_set + len(sets))
         self._next_set = numbers.stop
         for number, arguments in zip(numbers, sets, strict=True):
-            self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
-        _poison_heap(specs)
+            mirrors = self._mirrors[number] = []
+            self._sets[number] = kernel, tuple(self._argument(a, mirrors) for a in arguments)
+        _poison_heap(specs, self._device)
         self._fence.clear()
         return list(numbers)
+
+    def push(self, number: int) -> Message:
+        """Take what the judge wrote into a set's arguments, where they are copies."""
+        for mirror in self._mirrors[number]:
+            mirror.push()
+        return {}
+
+    def pull(self, number: int) -> Message:
+        """Show the judge what calls wrote into a set's arguments and next to them, where they are copies."""
+        _cuda.pull(self._mirrors[number])
+        return {}
 
     def plan(self, sets: list[int]) -> list[Call]:
         """Return what to call with what; state follows the arguments but for modules, which hold it."""
@@ -190,7 +205,7 @@ class WorkerState:
 
         In place, tensors that are not named stay as they are.
         """
-        given = {name: self._slot(slot).contiguous().clone() for name, slot in tensors}
+        given = {name: self._slot(slot, []).contiguous().clone() for name, slot in tensors}
         current = self._current_state()
         if self._style == "module" or current:
             _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
@@ -231,6 +246,7 @@ class WorkerState:
                     _poison(tensor)
         self._kept.clear()
         self._sets.clear()
+        self._mirrors.clear()
         return {}
 
     def _silenced(self, alone: Any) -> Callable[[], None] | None:
@@ -240,22 +256,26 @@ class WorkerState:
         begin, self._untouched = silenced(TypeAdapter(OperatorIsolation).validate_python(alone))
         return begin
 
-    def _argument(self, argument: Any) -> Any:
+    def _argument(self, argument: Any, mirrors: list[_cuda.Mirror]) -> Any:
         if "slot" in argument:
-            return self._slot(argument["slot"])
+            return self._slot(argument["slot"], mirrors)
         if "list" in argument:
-            return [self._argument(a) for a in argument["list"]]
+            return [self._argument(a, mirrors) for a in argument["list"]]
         return argument["scalar"]
 
-    def _slot(self, slot: Any) -> Tensor:
+    def _slot(self, slot: Any, mirrors: list[_cuda.Mirror]) -> Tensor:
         dtype = getattr(torch, slot["dtype"])
-        shape, strides = slot["shape"], slot["strides"]
+        shape, strides, offset = slot["shape"], slot["strides"], slot["offset"]
         count = slot["nbytes"] // dtype.itemsize
         if count == 0:
             return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
         raw = self._arenas[slot["arena"]]
-        flat = torch.frombuffer(raw.numpy(), dtype=dtype, count=count, offset=slot["offset"])
-        return _cuda.to_device(flat, self._device).as_strided(shape, strides)
+        if _cuda.is_gpu(self._device):
+            mirrors.append(_cuda.Mirror.of(raw, offset, slot["nbytes"], self._device))
+            return mirrors[-1].argument(dtype, shape, strides)
+        return torch.frombuffer(raw.numpy(), dtype=dtype, count=count, offset=offset).as_strided(
+            shape, strides
+        )
 
     def _copy_out(self, tensors: list[Tensor], capacity: int) -> Message:
         offsets, end = [], 0
@@ -313,13 +333,13 @@ def _poison(tensor: Tensor) -> None:
             tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
 
 
-def _poison_heap(specs: tuple[TensorSpec, ...]) -> None:
+def _poison_heap(specs: tuple[TensorSpec, ...], device: str) -> None:
     """Leave poison where the allocator will next put outputs, so that bytes never written show.
 
     Several blocks at once, so that a small allocation in between does not use up the only one.
     """
     for spec in specs:
-        first = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype))
+        first = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=device)
         copies = min(_POISONED_BLOCKS, _POISONED_BYTES // max(1, first.numel() * first.element_size()))
         blocks = [first, *(torch.empty_like(first) for _ in range(copies))]
         for block in blocks:

@@ -20,7 +20,8 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ._confinement import MESSAGE_BYTES, Confinement, Nesting
@@ -47,11 +48,14 @@ def _live(control: socket.socket, preload: Sequence[str], nesting: Nesting | Non
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     tempfile.tempdir = "/tmp"  # what is imported may ask, and a zygote has none
     gc.disable()  # what imports leave stays; to traverse it again and again takes a seventh of their time
-    for name in (*_MODULES, *preload):
-        importlib.import_module(name)
-    _warm()
+    with _driver_untouched() as gpus:
+        for name in (*_MODULES, *preload):
+            importlib.import_module(name)
+        _warm()
     gc.freeze()  # whoever collects from here on need not look at what imports left
-    if set(COMPILER) <= set(preload):
+    if (
+        set(COMPILER) <= set(preload) and not gpus
+    ):  # where torch sees a GPU, to compile anything starts its driver
         _warm_compiler()
     tempfile.tempdir = None  # each worker finds its own
     nesting = nesting or _probe_nesting()
@@ -67,6 +71,26 @@ def _live(control: socket.socket, preload: Sequence[str], nesting: Nesting | Non
 def _stay_at_messages(control: socket.socket) -> None:
     """Be signalled no more: until now only the judge's end could raise one, from now on its requests would."""
     fcntl.fcntl(control, fcntl.F_SETFL, fcntl.fcntl(control, fcntl.F_GETFL) & ~os.O_ASYNC)
+
+
+@contextlib.contextmanager
+def _driver_untouched() -> Iterator[int]:
+    """Let what is imported count GPUs without CUDA, which works in no process that was forked after it had started.
+
+    Yields how many there are by their device files. tvm_ffi and the compiler ask as they are imported.
+    """
+    import torch
+
+    gpus = sum(node.name[6:].isdigit() for node in Path("/dev").glob("nvidia*"))
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)
+    if count is None or torch.version.hip:
+        yield 0
+        return
+    torch._C._cuda_getDeviceCount = lambda: gpus
+    try:
+        yield gpus
+    finally:
+        torch._C._cuda_getDeviceCount = count
 
 
 def _warm() -> None:

@@ -35,9 +35,14 @@ def readable_paths() -> tuple[str, ...]:
     """Return the paths that untrusted code needs to read: the system, Python, its packages, and this package."""
     python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    python |= {path for path in sys.path if Path(path).name in _PACKAGES}
+    python |= {path for path in sys.path if _holds_packages(Path(path))}
     package = str(Path(__file__).resolve().parents[1])
     return present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
+
+
+def _holds_packages(folder: Path) -> bool:
+    """Tell whether an installer put packages there; after `pip install --target` the folder's name does not say."""
+    return folder.name in _PACKAGES or next(folder.glob("*.dist-info"), None) is not None
 
 
 def graphics_nodes() -> tuple[str, ...]:

@@ -214,10 +214,12 @@ class Trial:
         """Put other content into the same storage, under the same binding."""
         for slot, tensor in zip(placed.slots, case.tensors, strict=True):
             self._arena.refill(slot, tensor)
+        placed.worker.push(placed.number, deadline_s=self.limit_s())
         return Placed(case, placed.worker, placed.number, placed.slots)
 
     def arguments(self, placed: Placed) -> tuple[torch.Tensor, ...]:
         """Return the judge's views of the tensor arguments as they are now."""
+        placed.worker.pull(placed.number, deadline_s=self.limit_s())
         return tuple(self._arena.view(slot) for slot in placed.slots)
 
     def guards_intact(self) -> bool:

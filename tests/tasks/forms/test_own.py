@@ -161,11 +161,11 @@ def test_expressions_are_arithmetic_and_nothing_else(text: str) -> None:
         ("x='float32[n] gaussian', workloads=[{'n': 4}]", "x", "'gaussian' is neither a layout"),
         ("x='float32[n] sorted(1, 2, 3)', workloads=[{'n': 4}]", "x", "sorted takes 2 numbers"),
         ("x='float32[n - 4]', workloads=[{'n': 4}]", "x", "at least 1"),
-        ("x='float32[n]', workloads=[{'n': 0}]", "x", "n is 0 in a workload that is timed"),
+        ("x='float32[n]', workloads=[{'n': 0}]", "x", "'x' is empty in the timed workload n=0"),
         (
             "x='float32[n]', workloads=[{'n': 4}], confirm=[{'n': 0}]",
             "x",
-            "n is 0 in a workload that is timed",
+            "'x' is empty in the timed workload n=0",
         ),
         ("y='float32[n]', workloads=[{'n': 4}]", "x", "declares 'y', which op"),
         ("x='float32[n]', workloads=[{'n': 4}]", "x, y", "takes 'y', which is neither declared"),

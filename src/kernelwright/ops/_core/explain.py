@@ -30,9 +30,9 @@ class Explanation:
     op: str
     """Its name."""
     ran: str
-    """`kernel` or `reference`."""
+    """`kernel`, `triton` on a GPU, or `reference`."""
     why: str
-    """Why it was the reference; empty for the kernel."""
+    """Why it was the reference; empty otherwise."""
     arguments: tuple[object, ...]
     """Shapes of tensor arguments, and the other arguments."""
     time_us: float

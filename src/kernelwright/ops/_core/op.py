@@ -1,7 +1,6 @@
 """Op: schema, reference, kernel and guard, callable from Python and registered with torch as `kernelwright::name`."""
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from .explain import Explanation, Ran, listeners, paused, watchers
+from .gpu import form_for, forms_of, gpu_of, on, say
 from .kernel import Entry, Kernel
 from .served import Served, served_calls
 
@@ -93,8 +93,8 @@ class Op:
                 return self._dispatched(*arguments)
         if listeners:
             return self._explained(arguments)
-        outputs, why = self._run(arguments)
-        if self._served is not None and not why and not paused:
+        outputs, ran, _ = self._run(arguments)
+        if self._served is not None and ran == "kernel" and not paused:
             self._served.remember(self._address, arguments, {}, arguments, outputs, outputs)
         return outputs
 
@@ -105,7 +105,7 @@ class Op:
         return self._run(arguments)[0]
 
     def state(self) -> tuple[str, str]:
-        """Return what runs on this machine, `kernel` or `reference`, and a word on it."""
+        """Return what runs on this machine's processor, `kernel` or `reference`, and a word on it."""
         from ...languages.cpp import Cpp
 
         available = Cpp().available()
@@ -113,18 +113,22 @@ class Op:
             return "reference", f"{available.what}: {available.remedy}"
         return "kernel", "built" if self.kernel.built() else "built on first use"
 
+    def on_gpu(self) -> str:
+        """Return what runs on a GPU: `triton` or `reference`."""
+        return "triton" if self.name in forms_of(self.kernel.file.parent)[0] else "reference"
+
     def _tell(self, kernel: int, arguments: tuple[Any, ...], outputs: Any) -> None:
         for ran in watchers:
             ran.append(Ran(kernel, arguments, outputs))
 
-    def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str]:
-        """Return the outputs, and why it was not the kernel that computed them; tell the watchers."""
-        outputs, why = self._ran(arguments)
+    def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str]:
+        """Return the outputs, what computed them, and why it was the reference; tell the watchers."""
+        outputs, ran, why = self._ran(arguments)
         if watchers:
-            self._tell(0 if why else self._address, arguments, outputs)
-        return outputs, why
+            self._tell(self._address if ran == "kernel" else 0, arguments, outputs)
+        return outputs, ran, why
 
-    def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str]:
+    def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str]:
         self.check(*arguments)
         why = self.serves(*arguments)
         if why is None:
@@ -136,7 +140,7 @@ class Op:
                         entry(*arguments, *outputs)
                     else:
                         entry(*arguments, outputs)
-                    return outputs, ""
+                    return outputs, "kernel", ""
                 except (
                     NotImplementedError,
                     RuntimeError,
@@ -146,10 +150,15 @@ class Op:
                     why = str(error)
             else:
                 why = self.kernel.problem
-        if why not in self._said:
-            self._said.add(why)
-            warnings.warn(f"kernelwright {self.name} runs its reference: {why}", RuntimeWarning, stacklevel=4)
-        return self.reference(*arguments), why
+        else:
+            device = gpu_of(arguments)
+            if device is not None:
+                form, why = form_for(self.kernel.file.parent, self.name, device, arguments)
+                if form is not None:
+                    with torch.no_grad(), on(device):  # its gradient is an op of its own
+                        return form.run(*arguments), "triton", ""
+        say(self._said, self.name, why, stacklevel=4)
+        return self.reference(*arguments), "reference", why
 
     def _load(self) -> Entry | None:
         self._entry = self.kernel.function(self.name)
@@ -161,10 +170,10 @@ class Op:
 
     def _explained(self, arguments: tuple[Any, ...]) -> Any:
         begun = time.perf_counter()
-        outputs, why = self._run(arguments)
+        outputs, ran, why = self._run(arguments)
         took = (time.perf_counter() - begun) * 1e6
         shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
-        one = Explanation(self.name, "reference" if why else "kernel", why, shapes, took)
+        one = Explanation(self.name, ran, why, shapes, took)
         for heard in listeners:
             heard.append(one)
         return outputs

@@ -87,7 +87,7 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
         mask = masks.Dense(mask)
     kept = isinstance(mask, masks.Mask) and mask.by_value
     if isinstance(mask, masks.Mask):
-        ranges = mask.ranges(rows, keys)
+        ranges = mask.ranges(rows, keys, q.device)
     elif isinstance(mask, T) and mask.dtype is torch.int32 and 3 <= mask.dim() <= 5:
         ranges = mask
     else:

@@ -19,7 +19,7 @@ class Mask:
 
     by_value: ClassVar[bool] = False
     """Whether specs that are equal mask the same for ever: all that they hold are numbers."""
-    _kept: dict[tuple[int, int], T] = field(
+    _kept: dict[tuple[int, int, torch.device], T] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
 
@@ -34,19 +34,22 @@ class Mask:
     def check(self, rows: int, keys: int) -> None:
         """Raise for sizes that the spec is not for."""
 
-    def ranges(self, rows: int, keys: int) -> T:
+    def ranges(self, rows: int, keys: int, device: torch.device | None = None) -> T:
         """Return (rows, ranges, 2) or (heads, rows, ranges, 2) int32: begins and ends of the keys that each row sees.
+
+        They are kept for each size and device; the processor's by default.
 
         Example:
             >>> from kernelwright.ops.attention.masks import Causal
             >>> Causal().ranges(2, 3).tolist()
             [[[0, 2]], [[0, 3]]]
         """
+        device = device or torch.device("cpu")
         if torch.compiler.is_compiling():
-            return self._ranges(rows, keys)
-        if (rows, keys) not in self._kept:
-            self._kept[rows, keys] = self._ranges(rows, keys)
-        return self._kept[rows, keys]
+            return self._ranges(rows, keys).to(device)
+        if (rows, keys, device) not in self._kept:
+            self._kept[rows, keys, device] = self._ranges(rows, keys).to(device)
+        return self._kept[rows, keys, device]
 
     def _ranges(self, rows: int, keys: int) -> T:
         self.check(rows, keys)

@@ -45,9 +45,7 @@ WHOLE = Cases(
         _sized(0, (1, 4, 1, 512, 512, 64, 64), scale=0.125),
         _sized(0, (2, 2, 2, 160, 1300, 64, 64), scale=0.25, soft_cap=3.0),
     ],
-    verified=[
-        _sized(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(s for s in _ODD if s[3] and s[4])
-    ],
+    verified=[_sized(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_ODD)],
 )
 MASKED = Cases(
     op="attention",
@@ -60,7 +58,7 @@ MASKED = Cases(
     verified=[
         _sized(i, sizes, **_OPTIONS[i % 3], many=1 + i % 3, masks=sizes[0] if i % 2 else 1,
                heads=sizes[1] * sizes[2] if i % 4 > 1 else 1)
-        for i, sizes in enumerate(s for s in _ODD if s[3] and s[4])
+        for i, sizes in enumerate(_ODD)
     ],
 )  # fmt: skip
 

@@ -264,7 +264,7 @@ class Dense(Mask):
 
     def _ranges(self, rows: int, keys: int) -> T:
         self.check(rows, keys)
-        return runs(self.table, torch.arange(keys + 1))
+        return runs(self.table, torch.arange(keys + 1, device=self.table.device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +298,7 @@ class BlockSparse(Mask):
         lengths = (self.row_lengths, self.key_lengths)[axis]
         blocks = self.table.shape[axis - 2]
         each: Sequence[int] = [lengths] * blocks if isinstance(lengths, int) else lengths
-        edges = torch.tensor([0, *accumulate(each)])
+        edges = torch.tensor([0, *accumulate(each)], device=self.table.device)
         most = int(edges[-1])
         if not (most == size or (isinstance(lengths, int) and most - lengths < size <= most)):
             name = ("row_lengths", "key_lengths")[axis]
@@ -328,5 +328,7 @@ def runs(table: T, edges: T) -> T:
     for end, which in enumerate((1, -1)):
         place = (steps == which).nonzero(as_tuple=True)
         number = (steps == which).cumsum(-1) - 1
-        found[(*place[:-1], number[place], torch.tensor(end))] = edges[place[-1]].to(torch.int32)
+        found[(*place[:-1], number[place], torch.tensor(end, device=table.device))] = edges[place[-1]].to(
+            torch.int32
+        )
     return found

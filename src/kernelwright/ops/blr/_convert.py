@@ -176,4 +176,8 @@ def _scaled(dense: T, left: T, right: T) -> T:
 
 def _ridged(grams: T) -> T:
     mean = grams.diagonal(dim1=-2, dim2=-1).mean(-1).clamp(min=1e-300)
-    return grams + torch.eye(grams.shape[-1], dtype=grams.dtype) * (_RIDGE * mean)[..., None, None]
+    return (
+        grams
+        + torch.eye(grams.shape[-1], dtype=grams.dtype, device=grams.device)
+        * (_RIDGE * mean)[..., None, None]
+    )

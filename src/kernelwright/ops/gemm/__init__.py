@@ -208,7 +208,7 @@ def matmul(
     native = b if isinstance(b, torch.Tensor) else b.native
     if native is not None and (
         native is b or _differentiated(a, native, bias, gate, residual)
-        or faster_natively(rows.shape[0], columns, inner, a.dtype)
+        or rows.is_cuda or faster_natively(rows.shape[0], columns, inner, a.dtype)
     ):  # fmt: skip
         out = _natively(rows, native, bias, curve, gates, more)
     else:
@@ -251,7 +251,9 @@ def int_mm(
     if a.dim() != 2:
         refuse(_INT, "a", told(a), f"(rows, {inner}), int8")
     out: T
-    some = a.numel() * columns > 0  # torch wants some of each
+    some = a.numel() * columns > 0  # torch wants some of each, and on a GPU more
+    if a.is_cuda:
+        some = len(a) > 16 and not inner % 8 and not columns % 8
     if (
         column_scale is None
         and b.native is not None

@@ -140,13 +140,13 @@ def rgcn(
     """
     _check_layer("graph.rgcn", x, graph, weight)
     _check_more("graph.rgcn", x, root=(root, weight.shape[1:]), bias=(bias, weight.shape[2:]))
-    scale = graph.mean if aggregate == "mean" else torch.ones(len(graph.source))
+    scale = graph.mean if aggregate == "mean" else torch.ones(len(graph.source), device=x.device)
     scale = scale.to(x.dtype)
     if _sums_first(graph, weight):
         begins, order, source = graph.into_targets
         sums = multiplied(begins, source, scale[order], x)
         products = _products(sums, graph.targets, weight)
-        out = multiplied(*graph.of_targets, torch.ones(len(products), dtype=x.dtype), products)
+        out = multiplied(*graph.of_targets, products.new_ones(len(products)), products)
     else:
         products = _products(x[graph.sources.node], graph.sources, weight)
         out = multiplied(graph.first, graph.sources.pair, scale, products)

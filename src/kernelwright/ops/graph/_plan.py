@@ -100,6 +100,6 @@ class Ends:
 
 
 def _first(sorted_keys: _Tensor, count: int) -> _Tensor:
-    first = torch.zeros(count + 1, dtype=torch.int64)
+    first = torch.zeros(count + 1, dtype=torch.int64, device=sorted_keys.device)
     first[1:] = torch.bincount(sorted_keys, minlength=count).cumsum(0)
     return first

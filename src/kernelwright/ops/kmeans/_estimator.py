@@ -127,7 +127,7 @@ class KMeans:
     def transform(self, X: Any) -> Any:
         """Return the distance of each row to each centroid, (rows, n_clusters) float32."""
         rows, centroids = self._fitted("KMeans.transform", X)
-        found = torch.empty(rows.count, len(centroids))
+        found = torch.empty(rows.count, len(centroids), device=rows.device)
         for first, part in rows.parts():
             wide = centroids.to(part.device)
             found[first : first + len(part)] = torch.cdist(
@@ -225,7 +225,8 @@ class KMeans:
     def _fitted(self, op: str, X: Any) -> tuple[Rows, torch.Tensor]:
         if not hasattr(self, "cluster_centers_"):
             raise InputError(f"{op}: this {type(self).__name__} is not fitted; call fit first")
-        rows, centroids = Rows(op, X), torch.as_tensor(self.cluster_centers_)
+        rows = Rows(op, X)
+        centroids = torch.as_tensor(self.cluster_centers_).to(rows.device)
         if rows.columns != centroids.shape[1]:
             refuse(op, "X", f"of {rows.columns} columns", f"{centroids.shape[1]}, as in fit")
         return rows, centroids
@@ -261,7 +262,11 @@ def _moved(
         far = far[distances[far] > 0]
         empty = empty[: len(far)]
         x = rows[far].double() - shift.double()
-        weight = torch.ones(len(far), dtype=torch.float64) if weights is None else weights[far].double()
+        weight = (
+            torch.ones(len(far), dtype=torch.float64, device=x.device)
+            if weights is None
+            else weights[far].double()
+        )
         left = found.labels[far]
         found.sums.index_add_(0, left, (x - centroids[left]) * -weight[:, None])
         found.counts.index_add_(0, left, -weight)
@@ -277,6 +282,6 @@ def _nearest(rows: Rows, centroids: torch.Tensor) -> tuple[torch.Tensor, torch.T
     relative = centroids.double() - shift.double()
     found = [assign(part, relative.float(), shift=shift) for _, part in rows.parts()]
     if not found:
-        return torch.empty(0, dtype=torch.int64), torch.empty(0)
+        return centroids.new_empty(0, dtype=torch.int64), centroids.new_empty(0)
     labels, distances = (torch.cat(of) if len(of) > 1 else of[0] for of in zip(*found, strict=True))
     return labels, distances

@@ -53,7 +53,7 @@ class MiniBatchKMeans(KMeans):
         )
         weights = weights_of("MiniBatchKMeans.partial_fit", sample_weight, rows)
         if not hasattr(self, "cluster_centers_"):
-            self._counts = torch.zeros(self.n_clusters, dtype=torch.float64)
+            self._counts = torch.zeros(self.n_clusters, dtype=torch.float64, device=rows.device)
             self._centroids = first_centroids(
                 "MiniBatchKMeans.partial_fit", rows, self.n_clusters, self.init, weights, self._generator()
             )
@@ -78,11 +78,11 @@ class MiniBatchKMeans(KMeans):
         limit = self.tol * float(rows.moments.variance.mean())
         start = first_centroids("MiniBatchKMeans.fit", rows, self.n_clusters, self.init, weights, generator)
         centroids = start - shift.double()
-        counts = torch.zeros(self.n_clusters, dtype=torch.float64)
+        counts = torch.zeros(self.n_clusters, dtype=torch.float64, device=rows.device)
         batch = min(self.batch_size, rows.count)
         best, smooth, waited, steps = float("inf"), None, 0, 0
         for steps in range(1, self.max_iter * rows.count // batch + 1):
-            chosen = torch.randint(rows.count, (batch,), generator=generator).sort().values
+            chosen = torch.randint(rows.count, (batch,), generator=generator).sort().values.to(rows.device)
             before = centroids.clone()
             own = None if weights is None else weights[chosen]
             _, inertia = _move(rows[chosen], centroids, shift, own, counts)

@@ -49,6 +49,11 @@ class Rows:
         each = max(1, _PART_BYTES // max(1, self.columns * 4)) if self._mapped else max(1, self.count)
         self._each = part_rows or each
 
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are: the processor's memory unless they are a tensor elsewhere."""
+        return self._x.device if isinstance(self._x, torch.Tensor) else torch.device("cpu")
+
     def parts(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row's number and the rows of each part."""
         for first in range(0, self.count, self._each):
@@ -72,8 +77,10 @@ class Rows:
         Raises:
             ArgumentError: a value is not finite.
         """
-        around = self[slice(0, 1)][0].float() if self.count else torch.zeros(self.columns)
-        total, squares = (torch.zeros(self.columns, dtype=torch.float64) for _ in range(2))
+        around = self[slice(0, 1)][0].float() if self.count else torch.zeros(self.columns, device=self.device)
+        total, squares = (
+            torch.zeros(self.columns, dtype=torch.float64, device=self.device) for _ in range(2)
+        )
         for first, part in self.parts():
             for at in range(0, len(part), _BLOCK):
                 block = part[at : at + _BLOCK].float() - around
@@ -133,7 +140,7 @@ def weights_of(op: str, sample_weight: Any, rows: Rows) -> torch.Tensor | None:
     """
     if sample_weight is None:
         return None
-    weights = numbers_of(op, "sample_weight", sample_weight).to(torch.float32).contiguous()
+    weights = numbers_of(op, "sample_weight", sample_weight).to(rows.device, torch.float32).contiguous()
     if weights.shape != (rows.count,):
         refuse(op, "sample_weight", f"of shape {tuple(weights.shape)}", f"({rows.count},), one for each row")
     if not bool(((weights >= 0) & weights.isfinite()).all()) or not bool(weights.any()):

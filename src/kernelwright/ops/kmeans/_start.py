@@ -28,7 +28,7 @@ def first_centroids(
         if init == "k-means++":
             return _plus_plus(*_sample(rows, clusters, weights, generator), clusters, generator)
         refuse(op, "init", repr(init), "'k-means++', 'random' or an array of centroids")
-    given = numbers_of(op, "init", init).double()
+    given = numbers_of(op, "init", init).double().to(rows.device)
     if given.shape != (clusters, rows.columns):
         refuse(op, "init", f"of shape {tuple(given.shape)}", f"({clusters}, {rows.columns})")
     if not bool(given.isfinite().all()):
@@ -40,7 +40,7 @@ def _draw(weights: torch.Tensor | None, count: int, wanted: int, generator: torc
     """Draw different rows; in proportion to their weights if they have some."""
     if weights is None or int((weights > 0).sum()) < wanted:
         return torch.randperm(count, generator=generator)[:wanted]
-    keys = -torch.rand(count, generator=generator, dtype=torch.float64).log() / weights.double()
+    keys = -torch.rand(count, generator=generator, dtype=torch.float64).log() / weights.double().cpu()
     return keys.topk(wanted, largest=False).indices
 
 
@@ -76,9 +76,9 @@ def _plus_plus(
     shift = x[: 1 << 14].double().mean(0).to(x.dtype)
     centred = (x - shift).float()
     squares = centred.square().sum(1)
-    weight = torch.ones(len(x)) if weights is None else weights
+    weight = torch.ones(len(x), device=x.device) if weights is None else weights
     chosen = [int(_pick(weight, 1, generator))]
-    closest = _distances(centred, squares, torch.tensor(chosen))[:, 0]
+    closest = _distances(centred, squares, torch.tensor(chosen, device=x.device))[:, 0]
     for _ in range(1, clusters):
         candidates = _pick(closest * weight, trials, generator)
         distances = torch.minimum(_distances(centred, squares, candidates), closest[:, None])
@@ -91,11 +91,11 @@ def _plus_plus(
 def _pick(share: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
     """Draw rows in proportion to their share, which need not sum to one."""
     sums = share.double().cumsum(0)
-    at = torch.rand(count, generator=generator, dtype=torch.float64) * sums[-1]
+    at = torch.rand(count, generator=generator, dtype=torch.float64).to(sums.device) * sums[-1]
     return torch.searchsorted(sums, at, right=True).clamp(max=len(share) - 1)
 
 
 def _distances(x: torch.Tensor, squares: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     found = torch.addmm(squares[:, None] + squares[candidates], x, x[candidates].T, alpha=-2).clamp_(min=0)
-    found[candidates, torch.arange(len(candidates))] = 0
+    found[candidates, torch.arange(len(candidates), device=x.device)] = 0
     return found

@@ -31,7 +31,18 @@ def step(
     weights: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return labels, distances, the sums of weighted differences to the nearest centroid, and the sums of weights."""
-    labels, distances = assign(x, centroids, shift)
+    return moves(x, centroids, shift, weights, *assign(x, centroids, shift))
+
+
+def moves(
+    x: torch.Tensor,
+    centroids: torch.Tensor,
+    shift: torch.Tensor | None,
+    weights: torch.Tensor | None,
+    labels: torch.Tensor,
+    distances: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what `step` does for labels and distances that are known."""
     weights = torch.ones_like(distances) if weights is None else weights.to(distances.dtype)
     c = centroids.to(distances.dtype)
     sums, counts = torch.zeros_like(c), torch.zeros_like(c[:, 0])

@@ -122,17 +122,18 @@ template <class T> struct Layer {
   const float* bias;
   Settings settings;
   float* losses;
-  const float* scale = nullptr;  // of each row's loss; with it gradients are asked for
+  const float* scale = nullptr;  // of each row's loss
+  bool gradients = false;   // whether gradients are asked for; the scales of no rows are a null pointer too
   float *dx = nullptr, *dw = nullptr, *db = nullptr;
 
   int64_t threads() const { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
   void run() {
     const int64_t team = threads(), inner = w.inner, tiles = (inner + kTile - 1) / kTile;
-    const Temporary<float> kept(scale ? (w.rows + W) * kChunk : 0), panels(scale ? tiles * kTile * kChunk : 0);
-    const Temporary<float> parts(scale ? team * kChunk * inner : 0);
+    const Temporary<float> kept(gradients ? (w.rows + W) * kChunk : 0), panels(gradients ? tiles * kTile * kChunk : 0);
+    const Temporary<float> parts(gradients ? team * kChunk * inner : 0);
     const Temporary<Running> runs(team);
-    if (scale) {
+    if (gradients) {
       std::memset(dw, 0, static_cast<size_t>(w.rows * inner) * sizeof(float));
       if (db) std::memset(db, 0, static_cast<size_t>(w.rows) * sizeof(float));
     }
@@ -144,8 +145,8 @@ template <class T> struct Layer {
         if (t != settings.ignored && (t < 0 || t >= w.rows)) refuse_target(t, w.rows);
         targets_here[i] = t == settings.ignored ? -1 : static_cast<int32_t>(t);
       }
-      forward(m, count, targets_here, scale ? kept.data : nullptr, runs.data, team);
-      if (scale) backward(m, count, targets_here, kept.data, runs.data[0], panels.data, parts.data, team);
+      forward(m, count, targets_here, gradients ? kept.data : nullptr, runs.data, team);
+      if (gradients) backward(m, count, targets_here, kept.data, runs.data[0], panels.data, parts.data, team);
     }
   }
 
@@ -280,7 +281,7 @@ KW_KERNEL(linear_cross_entropy_gradients) {
   kw::by_type(args, [&](auto type) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
     auto layer = kw::layer_of<T>(args);
-    layer.scale = args.tensor<const float>(8).data();
+    layer.gradients = true, layer.scale = args.tensor<const float>(8).data();
     layer.losses = args.tensor<float>(9).data();
     layer.dx = args.tensor<float>(10).data(), layer.dw = args.tensor<float>(11).data();
     if (!args.is_none(3)) layer.db = args.tensor<float>(12).data();

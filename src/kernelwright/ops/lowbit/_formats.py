@@ -68,7 +68,7 @@ def from_awq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor) 
     inner, groups = _sizes(op, qweight, scales)
     _words(op, "qweight", qweight, (inner, scales.shape[1] // 8))
     _words(op, "qzeros", qzeros, (groups, scales.shape[1] // 8))
-    shifts = torch.tensor(_AWQ_ORDER) * 4
+    shifts = torch.tensor(_AWQ_ORDER, device=qweight.device) * 4
 
     def nibbles(words: torch.Tensor) -> torch.Tensor:
         return (words.unsqueeze(2) >> shifts & 15).flatten(1).T.to(torch.uint8)
@@ -108,7 +108,7 @@ def from_gptq(
     inner, outputs = inner * each, scales.shape[1]
     _words(op, "qweight", qweight, (inner // each, outputs))
     _words(op, "qzeros", qzeros, (groups, outputs // each))
-    shifts = torch.arange(each) * bits
+    shifts = torch.arange(each, device=qweight.device) * bits
     codes = (qweight.T.unsqueeze(2) >> shifts & mask).flatten(1).to(torch.uint8)
     zeros = (qzeros.unsqueeze(2) >> shifts & mask).flatten(1).T + int(zeros_plus_one)
     group, order = _group_of(op, inner, groups), None
@@ -116,9 +116,10 @@ def from_gptq(
         if g_idx.shape != (inner,):
             refuse(op, "g_idx", f"of shape {tuple(g_idx.shape)}", f"({inner},)")
         order = g_idx.long().argsort(stable=True)
-        if not torch.equal(g_idx.long()[order], torch.arange(inner) // group):
+        place = torch.arange(inner, device=order.device)
+        if not torch.equal(g_idx.long()[order], place // group):
             refuse(op, "g_idx", "of groups of other sizes", f"{group} columns in each of {groups}")
-        order = None if torch.equal(order, torch.arange(inner)) else order
+        order = None if torch.equal(order, place) else order
     codes = codes if order is None else codes[:, order]
     return of(codes, scales.T, zeros.to(torch.uint8), bits=bits, group=group, order=order)
 

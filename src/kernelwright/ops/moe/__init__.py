@@ -335,7 +335,9 @@ def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     """
     _check_chosen(x, weights, ids)
     if packed.shared:
-        more = torch.arange(packed.routed, packed.routed + packed.shared).expand(len(ids), -1)
+        more = torch.arange(packed.routed, packed.routed + packed.shared, device=ids.device).expand(
+            len(ids), -1
+        )
         ids = torch.cat((torch.where(ids < packed.routed, ids, -1), more), 1)
         weights = torch.cat((weights, weights.new_ones(more.shape)), 1)
     out: T = _experts(x, packed.ups, packed.downs, weights.contiguous(), ids.contiguous())

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._core import checked, refuse
+from .._core.gpu import form_for, gpu_of, on
 from . import _ops, reference
 
 _Tensors = Sequence[torch.Tensor]
@@ -37,6 +38,9 @@ class Step:
 
     def run(self, numbers: Sequence[float], rows: list[Any]) -> bool:
         """Move parameters, given by their rows; False, and nothing has moved, if not all are served."""
+        device = gpu_of(rows)
+        if device is not None:
+            return self._on_gpu(device, numbers, rows)
         entry = _ops.KERNEL.function(self.symbol)
         if entry is None:
             return False
@@ -44,9 +48,23 @@ class Step:
             entry(*numbers, *rows)
         except RuntimeError:  # not served: the kernel looks at all rows before it moves any
             return False
+        self._written(rows)
+        return True
+
+    def _on_gpu(self, device: torch.device, numbers: Sequence[float], rows: list[Any]) -> bool:
+        folder = _ops.KERNEL.file.parent
+        form, _ = form_for(folder, self.symbol, device, (numbers, rows))
+        if form is None:
+            return False
+        with on(device):
+            form.run(numbers, rows)
+        self._written(rows)
+        return True
+
+    def _written(self, rows: list[Any]) -> None:
+        """Tell autograd what was moved."""
         moved = [one for at in self.moved for one in rows[at :: self.columns]]
         torch.autograd.graph.increment_version([one for one in moved if one is not None])
-        return True
 
     def each(
         self,

@@ -10,7 +10,8 @@ _SIZES = (
     (8, 8, 64, 17), (31, 5, 100, 31), (4, 64, 33, 32), (64, 4, 200, 33), (33, 31, 257, 47), (2, 100, 150, 48),
     (100, 2, 99, 63), (9, 9, 81, 64), (12, 50, 333, 65), (50, 12, 41, 79), (3, 3, 20, 80), (20, 40, 160, 95),
     (40, 20, 7, 96), (6, 6, 36, 127), (11, 13, 50, 128), (13, 11, 75, 129), (1, 200, 300, 144), (200, 1, 40, 160),
-    (10, 10, 1, 191), (25, 25, 125, 192), (5, 60, 61, 255), (60, 5, 222, 256), (14, 15, 16, 257),
+    (10, 10, 1, 191), (25, 25, 125, 192), (5, 60, 61, 255), (60, 5, 222, 256), (14, 15, 16, 257), (5, 4, 0, 17),
+    (5, 4, 9, 0),
 )  # fmt: skip
 """Rows, columns, entries, width of what is dense."""
 _NAMES = ("rows", "columns", "entries", "width")
@@ -32,7 +33,11 @@ _FACTORS = {**_LEFT, "avalues": "float32[inner] normal", **_RIGHT, "bvalues": "f
 
 def _products(sizes: Sequence[Sizes]) -> list[Sizes]:
     kept = {"rows": "rows", "inner": "columns", "most": "entries", "columns": "width", "index": "index"}
-    return [{name: one[known] for name, known in kept.items()} | {"ascending": True} for one in sizes]
+    return [
+        {name: one[known] for name, known in kept.items()} | {"ascending": True}
+        for one in sizes
+        if one["entries"] and one["width"]
+    ]
 
 
 CASES = (

@@ -79,19 +79,20 @@ def holds(text: str, names: Names) -> bool:
     return all(_COMPARISONS[type(op)](a, b) for op, a, b in zip(found.ops, values, values[1:], strict=False))
 
 
-def size(text: str, names: Names, least: int = 1) -> int:
-    """Evaluate a size: a whole number of at least `least`."""
+def size(text: str, names: Names) -> int:
+    """Evaluate a size: a positive whole number, or zero where an axis that it names is."""
     value = evaluate(text, names)
+    least = 0 if any(names.get(name) == 0 for name in names_in(text)) else 1
     if value != int(value) or value < least:
-        raise TaskError(f"size {text!r} is {value}; expected a whole number of at least {least}")
+        raise TaskError(f"size {text!r} is {value}; expected a whole number of at least 1")
     return int(value)
 
 
-def declared(name: str, text: str, names: Names, least: int = 1) -> TensorSpec:
+def declared(name: str, text: str, names: Names) -> TensorSpec:
     """Read a declaration such as `float32[rows, 2 * dim] transposed uniform(-1, 1)`.
 
     The grammar is `dtype[sizes] words`; a word is a layout or a distribution, `index(n)` is short for
-    `integers(0, n)`, and a dtype or layout may be an axis of the workload that holds text. No size is below `least`.
+    `integers(0, n)`, and a dtype or layout may be an axis of the workload that holds text.
 
     Example:
         >>> spec = declared("target", "int64[rows] index(vocab)", {"rows": 4, "vocab": 10})
@@ -113,7 +114,7 @@ def declared(name: str, text: str, names: Names, least: int = 1) -> TensorSpec:
             distribution = _distribution(name, word, parameters, names)
     return TensorSpec.model_validate({
         "name": name, "dtype": dtype, "layout": layout, "distribution": distribution,
-        "shape": tuple(size(s, names, least) for s in sizes.split(",") if s.strip()),
+        "shape": tuple(size(s, names) for s in sizes.split(",") if s.strip()),
     })  # fmt: skip
 
 

@@ -200,9 +200,8 @@ class _Maker:
     def search(self, sizes: Sizes, most: int | None) -> tuple[Workload, tuple[str, ...]]:
         """Instantiate a declared workload, with its axes shrunk to `most` elements if need be."""
         axes = {k: int(sizes[k]) for k in self._axes(sizes)}
-        self._refuse_empty(sizes)
         rest = {k: v for k, v in sizes.items() if k not in axes}
-        return fit_axes(lambda changed: self.make(rest | changed), axes, most)
+        return fit_axes(lambda changed: self._timed(rest | changed), axes, most)
 
     def plan(self) -> Plan:
         """Return the plan for other workloads."""
@@ -210,7 +209,7 @@ class _Maker:
         free = tuple((n,) for n in self._axes(base))
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}
         for sizes in declaration.confirm or ():
-            self._refuse_empty(sizes)
+            self._timed(extra | dict(sizes))
         pinned = (declaration.hidden, declaration.confirm)
         hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
         return Plan(
@@ -242,12 +241,16 @@ class _Maker:
                 return self.make(rest | dict(axes))
         raise TaskError(f"{self._function.__name__}(): no declared workload is like {workload.name!r}")
 
-    def _refuse_empty(self, sizes: Sizes) -> None:
-        for axis in self._axes(sizes):
-            if sizes[axis] == 0:
+    def _timed(self, sizes: Sizes) -> Workload:
+        """Instantiate a workload that is timed, so that there must be something to do."""
+        workload = self.make(sizes)
+        for spec in workload.arguments:
+            if isinstance(spec, TensorSpec) and 0 in spec.shape:
                 raise TaskError(
-                    f"@kw.task: {axis} is 0 in a workload that is timed; expected at least 1, or it in `hidden`"
+                    f"@kw.task: {spec.name!r} is empty in the timed workload {workload.name}; "
+                    "expected sizes of at least 1, or the workload in `hidden`"
                 )
+        return workload
 
     def _axes(self, sizes: Sizes) -> list[str]:
         whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]
@@ -255,8 +258,7 @@ class _Maker:
 
     def _argument(self, name: str, names: Mapping[str, int | str], sizes: Sizes) -> TensorSpec | ScalarSpec:
         if name in self._declaration.arguments:
-            empty = any(sizes[axis] == 0 for axis in self._axes(sizes))
-            return declared(name, self._declaration.arguments[name], names, least=0 if empty else 1)
+            return declared(name, self._declaration.arguments[name], names)
         value = sizes.get(name, self._parameters[name].default)
         if value is inspect.Parameter.empty:
             raise TaskError(

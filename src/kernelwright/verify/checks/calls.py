@@ -23,7 +23,7 @@ _LIBRARY_KINDS = ("mkldnn_", "cudnn_", "miopen_", "_fft_", "linalg_", "_linalg_"
 _SHARE = 1 / 16
 """Operators that touch less than this share of the largest output's elements do not count."""
 _RUNTIMES = ("ld-", "libc.", "libm.", "libdl.", "librt.", "libpthread.", "libgcc_s", "libstdc++", "libgomp", "libomp",
-             "libtvm", "libtriton", "libOpenCL", "libpocl", "libcuda", "libnvrtc", "libtilelang", "libz3",
+             "libtvm", "libtriton", "libOpenCL", "libpocl", "libcuda", "libnvidia", "libnvrtc", "libtilelang", "libz3",
              "libcute_dsl")  # fmt: skip
 """Installed libraries that a kernel needs to run at all; one that a worker wrote itself is told by its path."""
 

@@ -18,14 +18,15 @@ from ...graph import Graph
 from ...groups import renamed
 from ...tile import Contraction, Kernel, Program
 from .. import Unprintable
+from ._cost import cost
 from ._functions import TAKEN
 from ._product import is_product
 from ._program import Choice, Printer
 
-__all__ = ["FORMS", "Choice", "Unprintable", "render", "space"]
+__all__ = ["FORMS", "Choice", "Unprintable", "cost", "render", "space"]
 
-FORMS = ("native",)
-"""Native regions run between the kernels."""
+FORMS = ("native", "bias")
+"""Native regions run between the kernels, and add no bias to a convolution."""
 
 
 def render(
@@ -58,7 +59,7 @@ def space(program: Program) -> Space:
     if others:
         found += [
             Parameter(name="lanes", values=("auto", "inner", "outer")),
-            Parameter(name="block", values=(1024, 512, 2048, 256, 4096)),
+            Parameter(name="block", values=(0, 1024, 512, 2048, 256, 4096)),
         ]
     if products:
         found += [

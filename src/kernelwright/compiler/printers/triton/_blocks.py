@@ -6,7 +6,7 @@ has the dimensions of the positions that it depends on, and Triton broadcasts th
 
 from dataclasses import dataclass, field
 
-from ...graph import Size, text_of
+from ...graph import text_of
 from ...tile import (
     Arith,
     Call,
@@ -180,12 +180,6 @@ class Scope:
 def _computed(dtype: str) -> Kind:
     """Return what elements of a dtype compute in."""
     return dtype if dtype in ("float64", "bool") else "float32" if "float" in dtype else "int64"
-
-
-def is_large(program: Program) -> bool:
-    """Whether positions in some buffer need 64 bits."""
-    sizes = (b.elements for b in program.buffers)
-    return any(max(s.values if isinstance(s, Size) else (s,)) >= 1 << 31 for s in sizes)
 
 
 def _plain(e: Expression) -> Expression:

@@ -10,6 +10,7 @@ from ...tile import (
     Extent,
     Let,
     Literal,
+    Load,
     Loop,
     Position,
     Result,
@@ -27,13 +28,15 @@ from ...tile import (
     walk,
 )
 from .. import Unprintable
-from ._blocks import NONE, is_large
+from ._blocks import NONE
 from ._dialect import bare
 from ._folds import SCANS, SIMPLE
 from ._states import Lanes, States
 
 WIDEST = 16384
 """Elements of a row that stay in registers between its passes."""
+_WIDEST_AGAIN = 4096
+"""The same of a part of a row that another loop goes over: the next pass reads it again anyway."""
 _UNROLLED = 9
 """Iterations of a loop that is written out, at most."""
 _UNROLLED_TOGETHER = 40
@@ -50,6 +53,8 @@ class Body(States):
     """Position of shared lanes → how many there are."""
     known: dict[Expression, str] = field(default_factory=dict)
     """Value → the variable that holds it."""
+    turns: int = 0
+    """How many sequential loops surround the current statement."""
 
     # Positions -----------------------------------------------------------------------------------------
 
@@ -85,9 +90,8 @@ class Body(States):
         name = nest[0].axis if lone else "row" if rows else "index"
         mask = "live" if rows else "inside"
         program = "tile" if self.launch.folds else "tl.program_id(0)"
-        program = f"tl.cast({program}, tl.int64)" if is_large(scope.program) else program
         found = [
-            f"{name} = {program} * {size} + tl.arange(0, {size}){lanes}",
+            f"{name} = {scope.dialect.place(program)} * {size} + tl.arange(0, {size}){lanes}",
             f"{mask} = {name} < {self.count}",
         ]
         scope.masks[0], scope.at["#0"] = mask, (name, frozenset({0}))
@@ -98,18 +102,14 @@ class Body(States):
             for e in walk(x)
             if isinstance(e, Position)
         }
-        inner = ""
+        inner: list[str] = []
         for place, loop in reversed(list(enumerate(nest))):
             scope.at[loop.axis] = (loop.axis, frozenset({0}))
+            end = scope.text(loop.end)
             if not lone and loop.axis in used:
-                text = f"{name} // {inner}" if inner else name
-                end = scope.text(loop.end)
+                text = f"{name} // ({' * '.join(inner)})" if inner else name
                 found.append(f"{loop.axis} = {text} % {end}" if place else f"{loop.axis} = {text}")
-            inner = (
-                f"({inner[1:-1]} * {scope.text(loop.end)})"
-                if " * " in inner
-                else (f"({inner} * {scope.text(loop.end)})" if inner else scope.text(loop.end))
-            )
+            inner.insert(0, end)
         return found
 
     # Statements ----------------------------------------------------------------------------------------
@@ -192,19 +192,27 @@ class Body(States):
         lines = self._started(s.body)
         self.scope.at[s.axis] = (s.axis, NONE)
         kept = dict(self.known), dict(self.scope.alias)
+        self.turns += 1
         body = self._block(s.body)
+        self.turns -= 1
         self.known, self.scope.alias = kept
-        short = 0 < _unrolled(s) <= _UNROLLED_TOGETHER
+        short = _is_unrolled(s)
         begin = "" if s.begin == number(0) else f"{bare(self.scope.text(s.begin))}, "
         head = f"for {s.axis} in {'tl.static_range' if short else 'range'}({begin}{bare(self.scope.text(s.end))}):"
-        return [*lines, head, *(f"    {line}" for line in body or ["pass"])]
+        wide = (
+            [f"{s.axis} = {self.scope.dialect.place(s.axis)}"]
+            if self.scope.dialect.large and not short
+            else []
+        )
+        return [*lines, head, *(f"    {line}" for line in [*wide, *body] or ["pass"])]
 
     def _over_lanes(self, s: Loop, scan: bool) -> list[str]:
         """Keep what fits registers at the declared sizes; at larger ones it is right all the same."""
         size = (
             s.end.size if isinstance(s.end, Extent) else s.end.value if isinstance(s.end, Literal) else None
         )
-        kept = size is not None and int(size) <= WIDEST and s.begin == number(0)
+        widest = _WIDEST_AGAIN if self.turns else WIDEST
+        kept = size is not None and int(size) <= widest and s.begin == number(0)
         return self._kept(s, int(size or 0), scan) if kept else self._tiled(s, scan)
 
     def _kept(self, s: Loop, size: int, scan: bool) -> list[str]:
@@ -219,7 +227,7 @@ class Body(States):
             self.ends[column] = end
             self.constants[width] = (f"triton.next_power_of_2({end})", 1 << max(0, size - 1).bit_length())
             lanes = "[None, :]" if self.rank == 2 else ""
-            self.top.append(f"{column} = tl.arange(0, {width}){lanes}")
+            self.top.append(f"{column} = {scope.dialect.place(f'tl.arange(0, {width}){lanes}')}")
             scope.at[column] = (column, frozenset({lane}))
             self.top.append(f"here{tail} = {self._with_rows(f'{column} < {end}')}")
         tail = column.removeprefix("column")
@@ -258,7 +266,10 @@ class Body(States):
         held = dict(self.known), dict(scope.alias)
         body = self._within(s.body, mask, Lanes(False, "inside", scan), axis)
         self.known, scope.alias = held
-        first = [f"{axis} = start + tl.arange(0, BLOCK){lanes}", f"inside = {self._with_rows(mask)}"]
+        first = [
+            f"{axis} = {scope.dialect.place('start')} + tl.arange(0, BLOCK){lanes}",
+            f"inside = {self._with_rows(mask)}",
+        ]
         loop = [f"for start in range({begin}, {end}, BLOCK):", *(f"    {line}" for line in (*first, *body))]
         return [*head, *loop, *(line for n in apart for line in self._entered(n, {"value": f"{n}_lanes"}))]
 
@@ -273,3 +284,19 @@ def _unrolled(s: Loop) -> int:
         return 0
     within = [_unrolled(t) for t in s.body if isinstance(t, Loop)]
     return int(s.end.value) * max([1, *(n for n in within if n <= _UNROLLED_TOGETHER)])
+
+
+def _is_unrolled(s: Loop) -> bool:
+    return 0 < _unrolled(s) <= _UNROLLED_TOGETHER
+
+
+def loads_together(body: Sequence[Statement]) -> int:
+    """Count the loads that an element has in flight: those of a loop that is written out, all at once."""
+    count = 0
+    for s in body:
+        if isinstance(s, Loop):
+            times = int(s.end.value) if isinstance(s.end, Literal) and _is_unrolled(s) else 1
+            count += times * loads_together(s.body)
+        else:
+            count += sum(isinstance(e, Load) for x in expressions(s) for e in walk(x))
+    return count

@@ -27,9 +27,11 @@ _POWERS = {
 class Blocks(Terms):
     """Numbers, choices, conversions and calls."""
 
-    def __init__(self, *, wide: bool) -> None:
+    def __init__(self, *, wide: bool, large: bool = False) -> None:
         self.wide = wide
         """Whether the program holds doubles; without, sums that would be wide are float32: blocks add in a tree."""
+        self.large = large
+        """Whether positions need 64 bits."""
 
     def kind(self, kind: Kind) -> Kind:
         """Return what a kind computes in here."""
@@ -54,6 +56,10 @@ class Blocks(Terms):
             word = "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
             return f'float("{word}")'
         return repr(number) if number >= 0 else f"({number!r})"
+
+    def place(self, text: str) -> str:
+        """Print a position, in 64 bits where positions need them."""
+        return f"tl.cast({bare(text)}, tl.int64)" if self.large else text
 
     def chosen(self, condition: str, value: str, other: str) -> str:
         return f"tl.where({bare(condition)}, {bare(value)}, {bare(other)})"

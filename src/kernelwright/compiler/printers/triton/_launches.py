@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as Choice
 
+from ...graph import product
 from ...tile import (
     Begin,
     Contraction,
@@ -60,6 +61,11 @@ class Launch:
     """Accumulators whose partial states are merged before the block."""
     before: tuple[Let, ...] = ()
     """Values that depend on the merged ones."""
+
+    @property
+    def count(self) -> int:
+        """How many iterations the nest has, as a size."""
+        return product([length(loop) for loop in self.nest])
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -153,6 +159,17 @@ def _independent(loop: Loop) -> bool:
     """Whether the iterations may run in any order, over a range that the host knows."""
     plain = isinstance(loop.end, Literal | Extent) and loop.begin == number(0)
     return plain and (not loop.ordered or _atomic(loop))
+
+
+def length(loop: Loop) -> int:
+    """Return the iterations of a loop over a range that the host knows, as a size; 0 for others."""
+    match loop.end:
+        case Extent(size):
+            return size
+        case Literal(value):
+            return int(value)
+        case _:
+            return 0
 
 
 def _atomic(loop: Loop) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ...graph import Size, product, text_of
 from ...tile import Axis, Contraction, Expression, Guard, Let, Literal, Load, Program, walk
-from ._blocks import Dims, Scope, is_large
+from ._blocks import Dims, Scope
 from ._dialect import Blocks, bare
 
 _LEAST = 8
@@ -47,19 +47,20 @@ class Product:
 
     def lines(self) -> list[str]:
         """Print the body of the kernel."""
-        step = self.step
+        step, d = self.step, self.dialect
         rows, columns, inner = extent(step.rows), extent(step.columns), extent(step.inner)
-        wide = ".to(tl.int64)" if is_large(self.program) else ""
         head = [
             "# Programs next to each other share rows or columns, so that the second cache serves them.",
             f"across = tl.cdiv({columns}, BLOCK_N)",
-            "group = tl.program_id(0) // (GROUP * across) * GROUP",
+            f"tiles = across * tl.cdiv({rows}, BLOCK_M)",
+            "tile = tl.program_id(0) % tiles",
+            "group = tile // (GROUP * across) * GROUP",
             f"high = tl.minimum(tl.cdiv({rows}, BLOCK_M) - group, GROUP)",
-            "place = tl.program_id(0) % (GROUP * across)",
-            f"row = (group + place % high){wide} * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
-            f"column = (place // high){wide} * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
+            "place = tile % (GROUP * across)",
+            f"row = {d.place('(group + place % high)')} * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
+            f"column = {d.place('(place // high)')} * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
             f"live, here = row < {rows}, column < {columns}",
-            *self._split(step.batch, "tl.program_id(1)", frozenset()),
+            *self._split(step.batch, d.place("(tl.program_id(0) // tiles)"), frozenset()),
             *self._split(step.rows, "row", frozenset({0})),
             *self._split(step.columns, "column", frozenset({1})),
         ]
@@ -68,7 +69,7 @@ class Product:
         digits = self._split(step.inner, "inner", frozenset())
         left = self._operand(step.left, {0: "live", 1: "inside"}, 1, half)
         right = self._operand(step.right, {0: "inside", 1: "here"}, 0, half)
-        depth = "start + tl.arange(0, BLOCK_K)"
+        depth = f"({d.place('start')} + tl.arange(0, BLOCK_K))"
         loop = [
             f"inner = {depth}[None, :]", *digits, f"inside = inner < {inner}",
             f"left = {left}",

@@ -1,14 +1,14 @@
 """Program → one Python file: jitted kernels, their compile-time arguments, and the function that launches them."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ...calls import Calls
-from ...graph import Graph, Size
+from ...graph import Graph, Size, product
 from ...tile import MONOIDS, Contraction, Kernel, Load, Program, merged, part_kind, touched, walk
 from ._blocks import Scope
-from ._body import Body
+from ._body import Body, loads_together
 from ._dialect import POINTERS, Blocks
 from ._functions import used
 from ._launches import Launch, launches
@@ -17,6 +17,12 @@ from ._product import Product, extent, is_product, largest
 from ._states import PROGRAMS, part_buffer
 
 _DEPTH_ALIGNED = 16
+_BLOCK, _LEAST_BLOCK, _LOADS = 1024, 128, (8, 16, 32)
+"""Elements of a program; half, a quarter, an eighth as many if each loads more than so many values at once."""
+_PROGRAMS = 528
+"""Programs below which a GPU is not busy, by order of magnitude."""
+_INT32 = 1 << 31
+"""Positions from which 64 bits are needed, at several times the registers."""
 _FEW = 32
 """Rows of a product for which a tile of as many is enough."""
 _BUSY = 4
@@ -31,8 +37,8 @@ class Choice:
 
     lanes: str = "auto"
     """Whether lanes run over the innermost loops (`inner`) or the last of the nest (`outer`)."""
-    block: int = 1024
-    """Elements that a program has at once."""
+    block: int = 0
+    """Elements that a program has at once; 0 for 1024, fewer where each has many loads in flight."""
     num_warps: int = 0
     """Warps of a program; 0 for 4, or 8 if a product's tile needs that many registers."""
     num_stages: int = 2
@@ -62,7 +68,12 @@ class Printer:
     def text(self, title: str) -> str:
         """Return the file."""
         wide = any(b.dtype == "float64" for b in self.program.buffers)
-        self.dialect = Blocks(wide=wide)
+        counts = list(self._counts())
+        large = any(int(size) >= _INT32 for size in counts)
+        grows = () if large else (s for s in counts if isinstance(s, Size) and max(s.values) >= _INT32)
+        within = tuple(dict.fromkeys(f"{s.text} < {_INT32}" for s in grows))
+        self.program = replace(self.program, guards=(*self.program.guards, *within))
+        self.dialect = Blocks(wide=wide, large=large)
         arguments = [b for b in self.program.buffers if b.role == "argument"]
         device = f"{arguments[0].name}.device" if arguments else '"cpu"'
         calls = Calls(self.program, self.graph, self.program.name, self._launch, device=device)
@@ -76,6 +87,15 @@ class Printer:
             *used(kernels), kernels, *function,
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
+
+    def _counts(self) -> Iterator[int]:
+        """Yield what positions count: elements of buffers, iterations of nests."""
+        yield from (b.elements for b in self.program.buffers)
+        for step in self.program.steps:
+            if isinstance(step, Contraction) and is_product(step):
+                yield from (product([a.size for a in axes]) for axes in (step.rows, step.columns, step.inner))
+            elif isinstance(step, Kernel | Contraction):
+                yield from (launch.count for launch in launches(step, self.choice.lanes))
 
     def _evidence(self) -> list[str]:
         lines = ["TRITON_EVIDENCE = ["]
@@ -108,22 +128,23 @@ class Printer:
         if any("PRECISION" in line for line in body):
             constants["PRECISION"] = (repr(c.precision), c.precision)
         tiles = f"triton.cdiv({extent(step.rows)}, {high}) * triton.cdiv({extent(step.columns)}, {c.block_n})"
-        grid = f"({tiles}, {extent(step.batch)})" if step.batch else f"({tiles},)"
+        grid = f"({tiles} * {extent(step.batch)},)" if step.batch else f"({tiles},)"
         return self._kernel(step.name, step.comment, [*reads, *writes], {}, body, constants, grid, [])
 
     # Traversals ----------------------------------------------------------------------------------------
 
     def _traversal(self, launch: Launch) -> list[str]:
         scope = Scope(self.program, self.dialect)
-        body = Body(scope, launch, self.choice.block)
+        block = self.choice.block or block_of(launch)
+        body = Body(scope, launch, block)
         lines = body.lines()
         buffers = list(dict.fromkeys((*launch.loaded, *launch.stored)))
         constants: dict[str, tuple[str, object]] = dict(body.constants)
         size = "ROWS" if launch.way == "rows" else "BLOCK"
         if launch.way == "rows":
-            constants = {"ROWS": self._rows(body), **constants}
+            constants = {"ROWS": _rows(body), **constants}
         elif launch.way == "points":
-            constants["BLOCK"] = (str(self.choice.block), self.choice.block)
+            constants["BLOCK"] = (str(block), block)
         before, parts = [], dict[str, str]()
         for b in (*launch.folds, *launch.joined):
             for p in MONOIDS[b.monoid].parts:
@@ -153,16 +174,6 @@ class Printer:
     def _device(self) -> str:
         return next((f"{b.name}.device" for b in self.program.buffers if b.role == "argument"), '"cpu"')
 
-    def _rows(self, body: Body) -> tuple[str, int]:
-        """Return how many rows a program has, so that their elements are about a block."""
-        widths = [v for name, v in body.constants.items() if name.startswith("WIDTH")]
-        if "BLOCK" in body.constants or not widths:
-            return ("1", 1) if "BLOCK" in body.constants else (str(self.choice.block), self.choice.block)
-        text = widths[0][0] if len(widths) == 1 else f"max({', '.join(t for t, _ in widths)})"
-        return f"max(1, {self.choice.block} // {text})", max(
-            1, self.choice.block // max(v for _, v in widths)
-        )
-
     # Kernels -------------------------------------------------------------------------------------------
 
     def _kernel(
@@ -172,6 +183,8 @@ class Printer:
         """Print one kernel and return the statements that launch it."""
         text = "\n".join(body)
         sizes = [n for n in self.program.symbols if re.search(rf"\b{n}\b", text)]
+        if self.dialect.large:
+            body = [*(f"{n} = {self.dialect.place(n)}" for n in sizes), *body]
         given = [*buffers, *parts, *sizes, *(n for n, _ in extra)]
         fixed = ", ".join(f"{n}: tl.constexpr" for n in constants)
         named = {b.name: b for b in self.program.buffers}
@@ -210,3 +223,25 @@ class Printer:
         size = next(b.shape[dim] for b in self.program.buffers if b.position == position)
         values = size.values if isinstance(size, Size) else (int(size),)
         return values[0] % _DEPTH_ALIGNED == 0
+
+
+def _rows(body: Body) -> tuple[str, int]:
+    """Return how many rows a program has, so that their elements are about a block."""
+    widths = [v for name, v in body.constants.items() if name.startswith("WIDTH")]
+    if "BLOCK" in body.constants or not widths:
+        return ("1", 1) if "BLOCK" in body.constants else (str(body.block), body.block)
+    text = widths[0][0] if len(widths) == 1 else f"max({', '.join(t for t, _ in widths)})"
+    return f"max(1, {body.block} // {text})", max(1, body.block // max(v for _, v in widths))
+
+
+def block_of(launch: Launch) -> int:
+    """Return how many elements a program has: of a long row more; of points that each read a whole window, or that
+    are few altogether, fewer.
+    """
+    if launch.way != "points":
+        return 2 * _BLOCK
+    loads = loads_together(launch.body)
+    block = next((_BLOCK >> i for i, most in enumerate(_LOADS) if loads <= most), _LEAST_BLOCK)
+    while block > _LEAST_BLOCK and launch.count < _PROGRAMS * block:
+        block //= 2
+    return block

@@ -1,0 +1,73 @@
+"""What a GPU's worker holds of the arena: copies that follow the judge, and that come back with what a call changed."""
+
+import pytest
+import torch
+
+from kernelwright.sandbox import _cuda, _zygote
+from kernelwright.sandbox._arena import Arena
+from kernelwright.sandbox._environment import environment
+
+from .conftest import payload
+
+
+@pytest.fixture
+def bound():
+    """An arena with two tensors next to each other, and their mirrors."""
+    with Arena(1 << 16) as arena:
+        slots = [arena.place(torch.full((3, 5), float(n))) for n in (1, 2)]
+        mirrors = [_cuda.Mirror.of(arena._bytes, s.offset, s.nbytes, "cpu") for s in slots]
+        yield arena, slots, mirrors
+
+
+def test_a_copy_follows_what_the_judge_writes(bound):
+    arena, slots, mirrors = bound
+    x = mirrors[0].argument(torch.float32, (3, 5), (5, 1))
+    arena.refill(slots[0], torch.full((3, 5), 7.0))
+    assert (x == 1).all()
+    mirrors[0].push()
+    assert (x == 7).all()
+
+
+def test_what_a_call_changes_is_shown_to_the_judge(bound):
+    arena, slots, mirrors = bound
+    mirrors[1].argument(torch.float32, (3, 5), (5, 1))[2, 4] = -1
+    _cuda.pull(mirrors)
+    assert arena.view(slots[1])[2, 4] == -1
+    assert (arena.view(slots[0]) == 1).all()
+    assert arena.guards_intact()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("past", [-1, 15])
+def test_a_write_past_an_end_is_seen_though_the_neighbour_has_the_band_too(bound, which, past):
+    arena, _, mirrors = bound
+    held = mirrors[which].device
+    held[_cuda._GUARD_BYTES + 4 * past] ^= 0xFF
+    _cuda.pull(mirrors)
+    assert not arena.guards_intact()
+
+
+def test_a_zygote_counts_gpus_without_their_driver(monkeypatch):
+    monkeypatch.setattr(
+        torch._C, "_cuda_getDeviceCount", lambda: pytest.fail("the driver was asked"), raising=False
+    )
+    monkeypatch.setattr(torch.version, "hip", None)
+    with _zygote._driver_untouched() as gpus:
+        assert torch._C._cuda_getDeviceCount() == gpus
+
+
+def test_a_worker_may_start_the_driver_and_triton_may_keep_what_it_compiles(pools):
+    text = (
+        "import os, torch\ndef run(): ...\nassert not torch.cuda._is_in_bad_fork()\n"
+        "assert os.environ['TRITON_HOME'] == os.environ['TMPDIR']\n"
+    )
+    with pools("none").worker(payload(text)) as worker:
+        assert worker.alive
+
+
+def test_workers_look_for_packages_where_the_judge_did(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "src::/site")
+    assert environment(1, None)["PYTHONPATH"] == f"{tmp_path}/src:/site"
+    monkeypatch.delenv("PYTHONPATH")
+    assert "PYTHONPATH" not in environment(1, None)
