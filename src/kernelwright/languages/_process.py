@@ -33,6 +33,8 @@ _MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PATIENCE = 3
 """So many times the deadline may be added for waiting for a processor: on a busy machine a compiler barely runs."""
+_LOOK_S = 1.0
+"""Least seconds between two looks at how long it waited: a look takes a processor too."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
 
 
@@ -133,6 +135,7 @@ def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
                 return True
             waited_s = min(_waited_s(process.pid), _PATIENCE * deadline_s)
             left_s = begun + deadline_s + waited_s - time.monotonic()
+            left_s = max(left_s, min(deadline_s, _LOOK_S)) if left_s > 0 else left_s
     return False
 
 
