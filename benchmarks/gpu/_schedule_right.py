@@ -142,13 +142,13 @@ def _held(problem: Problem, workload: Workload, function: Any, row: Row) -> None
         row |= _compared(problem, after, expected, torchs, inputs)
     if row["status"] == "wrong" and row.get("inexact"):
         case = Oracle(problem).make(workload, seed, inputs, state, measured=True)
-        ours, torchs = (
+        is_right, is_torch_right = (
             all(
                 error_against(o.cpu(), t, case.tensors).ok for o, t in zip(outputs, case.outputs, strict=True)
             )
             for outputs in (got, native.outputs)
         )
-        row |= {"status": "right" if ours else "wrong" if torchs else "as torch", "second_look": True}
+        row |= {"status": "right" if is_right else "wrong" if is_torch_right else "as torch", "second_look": True}
     if row["status"] == "wrong":
         again = _called(function, there, [held[s.name].clone() for s in workload.state])
         row["repeats"] = all(
