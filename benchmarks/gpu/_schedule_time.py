@@ -37,9 +37,9 @@ _CHOICES: tuple[dict[str, Scalar], ...] = (
 )  # fmt: skip
 """Tried beside the default, where the space has them."""
 _LEAVES, _VARIANTS = 5, 14
-_ROUNDS, _SECONDS, _FIRST, _HOPELESS = 21, 1.2, 3, 4.0
+_ROUNDS, _SECONDS, _FIRST, _HOPELESS = 13, 0.6, 3, 3.0
 """Most rounds, and seconds, of a problem; after so many rounds, variants so many times slower than the best are out."""
-_MOST_BYTES = 2.5e9
+_MOST_BYTES = 13e9
 """Arguments, weights and results of a problem; more children hold theirs at the same time."""
 _CONVOLUTION = torch.nn.modules.conv._ConvNd
 _FLUSH_BYTES = 256 << 20
