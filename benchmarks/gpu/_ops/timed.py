@@ -60,7 +60,10 @@ def sets_of(one: Timed) -> list[tuple[Any, ...]]:
         for t in first
         if isinstance(t, torch.Tensor) and t.layout is torch.strided
     )
-    return [first, *(one.make() for _ in range(min(7, math.ceil(APART / max(size, 1)) - 1) if size else 0))]
+    if not size:
+        return [first]
+    least = min(size, one.bytes or size)
+    return [first, *(one.make() for _ in range(min(24, math.ceil(APART / least)) - 1))]
 
 
 def graph_of(call: Call, sets: list[tuple[Any, ...]], calls: int) -> Callable[[], object]:
@@ -109,7 +112,8 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        results[name] = [t.detach() for t in flat(call(*sets[0]) or ())]
+        found = call(*sets[0])
+        results[name] = [] if found is None else [t.detach() for t in flat(found)]
         memory[name] = (torch.cuda.max_memory_allocated() - before) >> 20
     row["peak_mib"] = memory
     row["differences"] = differences(results)

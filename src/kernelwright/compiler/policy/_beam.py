@@ -249,12 +249,23 @@ def _library_first(
 
 
 def _varied(found: Sequence[Leaf]) -> list[Leaf]:
-    """Put leaves that differ from an earlier one only in versions of a kernel after all others."""
+    """Put leaves that differ from an earlier one only in versions of a kernel after all others.
+
+    The best whose products have other forms comes second: how fast a form is, is estimated by orders of magnitude.
+    """
     first: dict[frozenset[Step], Leaf] = {}
     for leaf in found:
         first.setdefault(frozenset(step for step in leaf.state.steps if step[0] not in _VERSIONS), leaf)
-    chosen = {id(leaf) for leaf in first.values()}
-    return [*first.values(), *(leaf for leaf in found if id(leaf) not in chosen)]
+    varied = list(first.values())
+    other = [leaf for leaf in varied if _forms(leaf) != _forms(varied[0])][:1]
+    order = {id(leaf): leaf for leaf in (*varied[:1], *other, *varied, *found)}
+    return list(order.values())
+
+
+def _forms(leaf: Leaf) -> tuple[frozenset[str], dict[str, str]]:
+    """Return which operations the library does, and the form of each product that is generated."""
+    decisions = leaf.state.decisions
+    return frozenset(decisions.native), {name: t.form for name, t in decisions.tilings.items()}
 
 
 def _is_plain(leaf: Leaf) -> bool:
