@@ -148,7 +148,10 @@ def _held(problem: Problem, workload: Workload, function: Any, row: Row) -> None
             )
             for outputs in (got, native.outputs)
         )
-        row |= {"status": "right" if is_right else "wrong" if is_torch_right else "as torch", "second_look": True}
+        row |= {
+            "status": "right" if is_right else "wrong" if is_torch_right else "as torch",
+            "second_look": True,
+        }
     if row["status"] == "wrong":
         again = _called(function, there, [held[s.name].clone() for s in workload.state])
         row["repeats"] = all(

@@ -95,8 +95,9 @@ def _timed(path: Path, row: Row) -> None:
     made = list(_compiled(found, workload))
     row["compiled_s"] = round(sum(m["compile_s"] for m in made), 1)
     row["variants"] = [{k: v for k, v in m.items() if k != "function"} for m in made]
-    state = {name: t.cuda() for name, t in problem.state(workload, 0).items()}
-    with torch.device("cuda"):
+    drawn = problem.state(workload, 0)
+    with gpu(), torch.device("cuda"):
+        state = {name: t.cuda() for name, t in drawn.items()}
         model = problem.reference(workload, state)
         inputs = runpy.run_path(str(path))["get_inputs"]()
     there = [a.cuda() if isinstance(a, torch.Tensor) else a for a in inputs]
