@@ -151,6 +151,13 @@ FORMS = {
         {"tasks/planted/func_forward.py": _FUNCTIONAL, "tasks/planted/config_forward.json": _SIZES},
         2, 42, cheats=("modules",),
     ),
+    "agentkernelarena": Form(
+        {
+            "tasks/torch2hip/made/1_Planted/config.yaml": "task_type: torch2hip\n",
+            "tasks/torch2hip/made/1_Planted/pytorch_code_module/py_1_Planted.py": _MODEL.replace("Model(", "Planted("),
+        },
+        1, 1337, cheats=("modules",),
+    ),
     "reference-kernels": Form(
         {"problems/pmpp_v2/planted/task.yml": _TASK, "problems/pmpp_v2/planted/reference.py": _CHECKED},
         3, function="custom_kernel", cheats=("reference-kernels",),

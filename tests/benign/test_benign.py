@@ -93,7 +93,7 @@ def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
     sources = [SourceFile(path=path.name, text=text)]
     candidate = Candidate(
         sources=(*sources, SourceFile(path="kernel.cpp", text=kernels[1])) if kernels else tuple(sources),
-        language="cpp" if cpp or kernels else "torch",
+        language="cpp" if cpp or kernels else "triton" if "import triton" in text else "torch",
         entry=f"{path.name}:{'Model' if module else 'run'}",
         style="destination" if cpp else "module" if module else "function",
     )

@@ -8,8 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from kernelwright.bound import Rates, bound, rates_of
-from kernelwright.bound._functions import functions
-from kernelwright.bound._work import products
+from kernelwright.bound._algebra import Algebra
+from kernelwright.bound._functions import functions as functions_of
+from kernelwright.bound._masks import Masks
+from kernelwright.bound._products import products as products_of
 from kernelwright.config import Settings
 from kernelwright.devices import Peak, detect
 from kernelwright.records import Contract
@@ -17,6 +19,16 @@ from kernelwright.records import Contract
 from .test_bound import DEVICE, PEAKS, FakeProblem, graph_of, tensor, workload_of
 
 N = 1 << 10
+
+
+def functions(graph):
+    algebra = Algebra(graph)
+    return functions_of(graph, algebra, Masks(graph, algebra))
+
+
+def products(graph, error_factor=1.0):
+    algebra = Algebra(graph)
+    return products_of(graph, algebra, Masks(graph, algebra), error_factor)
 
 
 def rate(value, unit="elements"):

@@ -119,6 +119,11 @@ TRAFFIC = {
     "slice": (lambda x: x[:, :32] * 2, [tensor("x", 64, 128)], (8192, 8192)),
     "two slices": (lambda x: x[:, :32] * x[:, 32:64], [tensor("x", 64, 128)], (16384, 8192)),
     "overlapping slices": (lambda x: x[:, :32] * x[:, 16:48], [tensor("x", 64, 128)], (12288, 8192)),
+    "one token": (
+        lambda x, w: F.linear(x, w)[:, -1],
+        [tensor("x", 2, 8, 16), tensor("w", 4, 16)],
+        (4 * (2 * 16 + 8), 4 * 2 * 4),
+    ),
     "lower triangle": (torch.tril, [tensor("x", 64, 64)], (8192, 16384)),
     "in place": (lambda x: x.mul_(2), [tensor("x", 64)], (256, 256)),
     "one row in place": (lambda x, y: x.select(0, 1).copy_(y), [tensor("x", 8, 64), tensor("y", 64)], (256, 256)),
@@ -139,6 +144,32 @@ def test_embedding_reads_the_distinct_rows_that_random_indices_point_at() -> Non
     assert written == 500 * 64
     other = workload_of(*arguments).model_copy(update={"regime": "constant"})
     assert traffic(graph_of(F.embedding, *arguments), other, Contract()).read_bytes == 4000
+
+
+@pytest.mark.parametrize(
+    ("forward", "read"),
+    [
+        (lambda m, x: m.one(x), 4 * (32 * 16 + 16 * 64)),
+        (lambda m, x: m.one(x).sum(1), 4 * 32 * 16),
+        (lambda m, x: m.two(m.one(x)), 4 * 32 * 16),
+        (lambda m, x: x * m.one.weight.sum(0), 4 * (32 * 16 + 16)),
+        (lambda m, x: m.two(torch.relu(m.one(x))), 4 * (32 * 16 + 16 * 64 + 64 * 8)),
+    ],
+    ids=["product", "sum", "chain", "reduced", "activated"],
+)
+def test_parameters_are_read_as_they_are_after_what_is_done_ahead(
+    forward: Callable[..., object], read: int
+) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(16, 64, bias=False), nn.Linear(64, 8, bias=False)
+
+        def forward(self, x: torch.Tensor) -> object:
+            return forward(self, x)
+
+    layers = Layers()
+    assert bytes_of(layers, tensor("x", 32, 16))[0] == read
 
 
 def test_a_view_costs_nothing_where_outputs_may_alias() -> None:
@@ -177,7 +208,22 @@ WORK = {
     "product of a sum": (
         lambda a, b: (a @ b).sum(1),
         [tensor("a", 32, 64), tensor("b", 64, 16)],
-        {"float32": 0.5 * 512},
+        {},
+    ),
+    "chain in the other order": (
+        lambda a, b, c: a @ b @ c,
+        [tensor("a", 64, 4), tensor("b", 4, 64), tensor("c", 64, 64)],
+        {"tensor-float32": 2 * 64 * 64 * 4},
+    ),
+    "one token is read": (
+        lambda x, w: torch.relu(F.linear(x, w))[:, -1],
+        [tensor("x", 2, 8, 16), tensor("w", 4, 16)],
+        {"tensor-float32": 2 * 2 * 4 * 16, "float32": 0.5 * 2 * 4},
+    ),
+    "transposed, by phases that are fast ones": (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2),
+        [tensor("x", 2, 3, 8, 8), tensor("w", 3, 5, 4, 4)],
+        {"tensor-float32": 2 * (2 * 3 * 64) * 5 * 16 / 4},
     ),
     "diagonal": (lambda a, b: torch.diag(a) @ b, [tensor("a", 16), tensor("b", 16, 32)], {}),
     "a recurrent layer, its first state and last way back left out": (

@@ -8,9 +8,10 @@ from benchmarks.random_graphs import case_of
 from benchmarks.triton_coverage import LAYOUTS, fault, run_printed
 from tests.compiler.test_random_programs import BITS
 
+from kernelwright.compiler.actions import State, offered, taken
 from kernelwright.compiler.graph import read
 from kernelwright.compiler.lower import lower
-from kernelwright.compiler.printers import Unprintable, choices_of, printer_of, triton
+from kernelwright.compiler.printers import Unprintable, choices_of, forms_of, printer_of, triton
 from kernelwright.compiler.printers.triton._launches import launches
 from kernelwright.compiler.printers.triton._lines import tidied
 from kernelwright.compiler.tile import Kernel
@@ -254,3 +255,32 @@ def test_positions_of_64_bits_say_the_same(name, monkeypatch):
     monkeypatch.setattr("kernelwright.compiler.printers.triton._program._INT32", 8)
     assert "tl.int64" in text_of(KINDS[name])
     assert fault(KINDS[name]) is None
+
+
+def test_a_convolution_of_the_library_leaves_its_bias_to_what_follows():
+    inputs = (
+        "torch.randn(1, 3, 6, 6, generator=g)",
+        "torch.randn(4, 3, 3, 3, generator=g)",
+        "torch.randn(4, generator=g)",
+    )
+    case, _ = lowered(program("F.relu(F.conv2d(x0, x1, x2))", inputs=inputs))
+    for forms, text in (("cpp", "x2"), ("triton", "None")):
+        (library,) = (a for a in offered(forms_of(forms)) if a.name == "library")
+        after = taken(State(case.graph, case.graph), library, "convolution")
+        candidate = triton.render(after.program, after.graph)
+        assert f"aten.convolution.default(x0, x1, {text}," in candidate.sources[0].text
+        assert case.difference(run_printed(candidate, case.inputs)) is None
+
+
+def test_attention_that_torch_computes_runs_on_any_device():
+    inputs = ("torch.randn(2, 3, 8, 16, generator=g)",)
+    case, _ = lowered(
+        program("F.scaled_dot_product_attention(x0, x0 + 1, x0, is_causal=True) * 2", inputs=inputs)
+    )
+    (library,) = (a for a in offered(forms_of("triton")) if a.name == "library")
+    state = State(case.graph, case.graph)
+    state = taken(state, library, next(iter(library.sites(state))))
+    candidate = triton.render(state.program, state.graph)
+    assert "aten.scaled_dot_product_attention.default(" in candidate.sources[0].text
+    assert "aten._scaled" not in candidate.sources[0].text
+    assert case.difference(run_printed(candidate, case.inputs)) is None

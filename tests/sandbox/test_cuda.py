@@ -6,7 +6,20 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from kernelwright.sandbox import _pool
+from kernelwright.sandbox._confinement import Confinement
 from kernelwright.sandbox._cuda import Fence
+
+from .conftest import call_once
+
+NAMES_ITSELF = """
+import os
+import torch
+def run(x):
+    with open(f"/proc/self/task/{os.getpid()}/comm", "w") as name:
+        name.write("driver")
+    return x + 1
+"""
 
 
 class Event:
@@ -85,3 +98,9 @@ def test_an_error_of_the_device_ends_the_call(asked, monkeypatch, code, fails):
         return
     with pytest.raises(RuntimeError, match="700"):
         fence.wait()
+
+
+def test_a_process_of_a_gpu_may_name_its_threads(any_pool, monkeypatch):
+    """NVIDIA's driver does, by the numbers that the process has of itself, and starts nowhere else."""
+    monkeypatch.setattr(_pool, "Confinement", lambda **given: Confinement(**{**given, "gpu": True}))
+    assert call_once(any_pool, NAMES_ITSELF).tolist() == [2.0] * 4

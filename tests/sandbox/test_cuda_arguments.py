@@ -7,7 +7,7 @@ from kernelwright.sandbox import _cuda, _zygote
 from kernelwright.sandbox._arena import Arena
 from kernelwright.sandbox._environment import environment
 
-from .conftest import payload
+from .conftest import payload, vector
 
 
 @pytest.fixture
@@ -71,3 +71,17 @@ def test_workers_look_for_packages_where_the_judge_did(monkeypatch, tmp_path):
     assert environment(1, None)["PYTHONPATH"] == f"{tmp_path}/src:/site"
     monkeypatch.delenv("PYTHONPATH")
     assert "PYTHONPATH" not in environment(1, None)
+
+
+def test_a_hand_over_costs_what_its_own_outputs_take(pools):
+    asked = []
+    small, large = vector(64), vector(1 << 20)
+    with pools("none").worker(payload("import torch\ndef run(n): return torch.ones(n)\n")) as worker:
+        worker.reads_frozen = False
+        ask = worker._connection.ask
+        worker._connection.ask = lambda message, *rest: asked.append(message) or ask(message, *rest)
+        for outputs in (large, small):
+            [number] = worker.bind_all([[outputs[0].shape[0]]], outputs)
+            worker.call([number])
+            assert worker.fetch().outputs[0].shape == outputs[0].shape
+    assert [m["capacity"] for m in asked if m["op"] == "fetch"] == [4 << 20, 256]

@@ -63,18 +63,55 @@ class TestMultiKernelBench(SuiteConformance):
             assert [tuple(s.shape) for s in task.split(Split.SEARCH)[0].arguments] == [(16, 32)]
 
 
-class TestRobustKBench(SuiteConformance):
-    def suite(self):
-        return get_suite("robust-kbench")
+class OfModel(SuiteConformance):
+    """Kernels that are a `ModelNew` alone, since a problem's file is not in KernelBench's form."""
 
-    def checkout(self, folder):
-        return made_up_checkout("robust-kbench", folder)
+    __test__ = False
 
     def right(self, text):
         return "class ModelNew(Model):\n    ...\n"
 
     def wrong(self, text):
         return "class ModelNew(Model):\n    def forward(self, *x):\n        return super().forward(*x) * 1.01 + 0.01\n"
+
+
+class TestAgentKernelArena(OfModel):
+    __test__ = True
+
+    def suite(self):
+        return get_suite("agentkernelarena")
+
+    def checkout(self, folder):
+        return made_up_checkout("agentkernelarena", folder)
+
+    def test_of_cases_the_largest_that_is_not_too_large_is_the_task_and_all_those_are_compared(
+        self, tmp_path
+    ):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        assert (problem.name, problem.group) == ("gpumode/12_Scaled", "gpumode")
+        last = "class ModelNew(Model):\n    def forward(self, x):\n        return super().forward(x) * (x.dim() < 3)\n"
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            assert [tuple(s.shape) for s in task.split(Split.SEARCH)[0].arguments] == [(16, 64)]
+            found = theirs_of(given, problem, task, last)
+        assert (found.status, found.passed, found.trials) == ("wrong", 2, 3)
+
+    def test_a_workspace_without_a_module_says_so(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        (data / problem.file).write_text("x = 1\n")
+        with pytest.raises(TaskError, match="defines no class"):
+            self.suite().target(data, problem, tmp_path / "there")
+
+
+class TestRobustKBench(OfModel):
+    __test__ = True
+
+    def suite(self):
+        return get_suite("robust-kbench")
+
+    def checkout(self, folder):
+        return made_up_checkout("robust-kbench", folder)
 
     def test_the_configuration_is_that_of_the_task(self, tmp_path):
         data = self.checkout(tmp_path)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..devices import Peak, Peaks
-from ..records import BoundTerm
+from ..records import BoundTerm, Workload
 from ..tasks.capture import Graph
+from ._algebra import Algebra
 from ._functions import SIMPLE, functions
+from ._masks import Masks
+from ._products import products
 from ._rates import CALL, FRESH, Rates
-from ._work import products
 
 _FMA_FLOP = 2
 _FRESH_FROM_BYTES = 32 << 20
@@ -16,17 +18,21 @@ _FRESH_FROM_BYTES = 32 << 20
 mallopt(3)): an output that large costs a page fault for each of its pages at every call."""
 
 
-def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates, *, fresh: bool) -> Iterator[BoundTerm]:
+def attainable_terms(
+    graph: Graph, workload: Workload, peaks: Peaks, rates: Rates, *, fresh: bool, error_factor: float
+) -> Iterator[BoundTerm]:
     """Yield what the vector units take for functions and products, then fresh memory, the call, a parallel region."""
+    algebra = Algebra(graph)
+    masks = Masks(graph, algebra, workload)
     vector = peaks.get("float32")
-    for name, elements in sorted(functions(graph).items()):
+    for name, elements in sorted(functions(graph, algebra, masks).items()):
         peak = rates.values.get(name)
         if name == SIMPLE and vector is not None:
             per_s = vector.value / _FMA_FLOP
             peak = Peak(value=per_s, unit="elements", source=f"half of the multiply-adds; {vector.source}")
         if peak is not None and elements:
             yield _term(name, elements, "elements", peak, "ports")
-    for unit, flop in sorted(products(graph).items()):
+    for unit, flop in sorted(products(graph, algebra, masks, error_factor).items()):
         peak = peaks.get(unit) or peaks.best("tensor-")
         if peak is not None and flop:
             yield _term(unit, flop, "flop", peak, "ports")

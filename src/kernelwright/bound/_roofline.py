@@ -27,8 +27,8 @@ def bound(
     """Find the least time in which the device can do the workload, and what the best code known could attain.
 
     Covers: bytes that must be read and written at the level where they stay between calls (the
-    contract's cache mode), floating-point operations by unit, one launch; with `rates` functions, products as the
-    usual algorithms do them, and the call; with `fresh`, the page faults of large outputs.
+    contract's cache mode), floating-point operations by unit, one launch; with `rates` functions, products by the
+    best ways known here, and the call; with `fresh`, the page faults of large outputs.
     Does not cover: latency, conflicts, the granularity of cache lines, load imbalance.
 
     Args:
@@ -45,8 +45,11 @@ def bound(
         *_memory_terms(moved, device, peaks, contract),
         *_work_terms(work(graph, workload), peaks),
         *_launch_terms(peaks),
-        *(attainable_terms(graph, peaks, rates, fresh=fresh) if rates is not None else ()),
     ]
+    if rates is not None:
+        terms += attainable_terms(
+            graph, workload, peaks, rates, fresh=fresh, error_factor=contract.error_factor
+        )
     return Bound(
         workload=workload.name, device=device.fingerprint, terms=tuple(terms), slack=slack_of(device)
     )

@@ -5,18 +5,9 @@ from dataclasses import dataclass
 
 from ..records import Contract, TensorSpec, Workload
 from ..tasks.capture import Graph, Node, Ref
+from ._algebra import Algebra
+from ._views import PARTS, ROWS, VIEWS, WINDOWS, as_int, covered
 
-VIEWS = frozenset(
-    f"aten.{name}"
-    for name in (
-        "view.default", "_unsafe_view.default", "permute.default", "expand.default", "unsqueeze.default",
-        "squeeze.dims", "squeeze.dim", "clone.default", "alias.default", "unflatten.int",
-    )
-)  # fmt: skip
-"""Ops whose result holds the same values as their first argument."""
-
-_WINDOWS = frozenset({"aten.slice.Tensor", "aten.select.int"})
-_PARTS = frozenset({"aten.diagonal.default", "aten.as_strided.default", "aten.unfold.default"})
 _SCATTERS = frozenset(
     f"aten.{name}"
     for name in (
@@ -24,8 +15,6 @@ _SCATTERS = frozenset(
         "scatter_add.default", "index_add.default", "index_copy.default", "copy.default",
     )
 )  # fmt: skip
-_ROWS = {"aten.embedding.default": (0, 1), "aten.index_select.default": (0, 2), "aten.gather.default": (0, 2)}
-"""Ops that read only the indexed rows, with the positions of the table and of the indices."""
 _MAY_STOP_EARLY = frozenset({"aten.any.default", "aten.any.dim", "aten.all.default", "aten.all.dim"})
 _HALVES = frozenset({"aten.tril.default", "aten.triu.default"})
 _POOLS = {
@@ -53,7 +42,7 @@ def traffic(graph: Graph, workload: Workload, contract: Contract) -> Traffic:
     """Count the bytes that must cross between a kernel and its arguments, state and outputs.
 
     Covers: unused inputs, slices, rows that indices select, windows with gaps, triangular inputs,
-    outputs that may alias an input.
+    outputs that may alias an input; parameters that sums and products ahead of the calls make smaller.
     Does not cover: intermediate results (a fused kernel has none) and the granularity of cache lines.
     """
     reader = _Reader(graph, workload, contract)
@@ -66,6 +55,7 @@ def traffic(graph: Graph, workload: Workload, contract: Contract) -> Traffic:
 class _Reader:
     def __init__(self, graph: Graph, workload: Workload, contract: Contract) -> None:
         self.graph, self.workload, self.contract = graph, workload, contract
+        self.algebra = Algebra(graph)
         self.specs = {a.name: a for a in workload.arguments if isinstance(a, TensorSpec)}
 
     def touched(self, name: str) -> float:
@@ -77,23 +67,29 @@ class _Reader:
         if name in self.graph.outputs and not (node.op in ("input", "state") and self.contract.may_alias):
             return size
         users = self.graph.users(name)
-        windows = [u for u in users if u.op in _WINDOWS and u.args[0] == Ref(name)]
+        windows = [u for u in users if u.op in WINDOWS and u.args[0] == Ref(name)]
         needs = [self._needed(node, user) for user in users if user not in windows]
         seen = [u for u in windows if self.touched(u.name)]
-        return min(size, max([*needs, self._windows(node, seen)], default=0.0))
+        needed = max([*needs, size * covered(node, seen)], default=0.0)
+        return min(size * self.algebra.read[name], needed)
 
     def _needed(self, node: Node, user: Node) -> float:
         size = float(node.size_bytes)
         first = bool(user.args) and user.args[0] == Ref(node.name)
         if first and user.op == "aten.copy.default":
             return 0.0
+        if node.name in self.algebra.lasting:
+            if user.name in self.algebra.lasting:
+                return min(size, self.touched(user.name))
+            if self._is_merged(node, user):
+                return 0.0
         if first and user.op in VIEWS:
             return self._needed_by_view(size, user)
-        if user.op in _ROWS and user.args[_ROWS[user.op][0]] == Ref(node.name):
+        if user.op in ROWS and user.args[ROWS[user.op][0]] == Ref(node.name):
             return self._rows(node, user)
         if first and user.op == "aten.index.Tensor":
             return 0.0 if self.workload.regime != "declared" else min(size, user.elements)
-        if first and user.op in _PARTS:
+        if first and user.op in PARTS:
             return min(size, user.size_bytes)
         if user.op in _MAY_STOP_EARLY or (first and (node.name, user.name) in self.graph.mutations):
             return 0.0 if user.op in _MAY_STOP_EARLY | _SCATTERS else size
@@ -103,31 +99,22 @@ class _Reader:
             return 0.0
         return size * _window_share(user) if first else size
 
+    def _is_merged(self, node: Node, user: Node) -> bool:
+        """Whether parameters of a product are summed, or multiplied with others, ahead of the calls."""
+        if not self.algebra.is_product(user):
+            return False
+        others = [factor for factor in self.algebra.factors(user) if factor.name != node.name]
+        return self.algebra.ends_in_sum(user) or any(any(self.algebra.behind(one)) for one in others)
+
     def _needed_by_view(self, size: float, user: Node) -> float:
         if user.name in self.graph.outputs:
             return 0.0 if self.contract.may_alias and user.op != "aten.clone.default" else size
         share = self.touched(user.name) / user.size_bytes if user.size_bytes else 0.0
         return size * share
 
-    def _windows(self, node: Node, users: list[Node]) -> float:
-        """Bytes under the union of slices; slices along different axes count as the largest of them."""
-        covered: dict[int, set[int]] = {}
-        for user in users:
-            given = user.arguments()
-            axis = _int(given["dim"]) % len(node.shape)
-            length = node.shape[axis]
-            if user.op == "aten.select.int":
-                hit = {_int(given["index"]) % length}
-            else:
-                end = length if given["end"] is None else _int(given["end"])
-                hit = set(range(*slice(_int(given["start"] or 0), end, _int(given["step"])).indices(length)))
-            covered.setdefault(axis, set()).update(hit)
-        shares = [len(hit) / node.shape[axis] for axis, hit in covered.items() if node.shape[axis]]
-        return node.size_bytes * max(shares, default=0.0)
-
     def _rows(self, table: Node, user: Node) -> float:
         """Expected bytes of distinct rows under random indices; one row's worth is safe otherwise."""
-        position = _ROWS[user.op][1]
+        position = ROWS[user.op][1]
         index = user.args[position]
         if self.workload.regime != "declared" or not isinstance(index, Ref):
             return 0.0
@@ -139,7 +126,7 @@ class _Reader:
         if user.op == "aten.gather.default":
             choices, picks = table.elements, user.elements
         else:
-            axis = 0 if user.op == "aten.embedding.default" else _int(user.args[1])
+            axis = 0 if user.op == "aten.embedding.default" else as_int(user.args[1])
             choices, picks = table.shape[axis], self.graph.node(index.name).elements
         span = drawn.distribution.high - drawn.distribution.low
         choices = max(1, min(choices, int(span))) if user.op != "aten.gather.default" else max(1, choices)
@@ -166,7 +153,7 @@ class _Reader:
         node = self.graph.node(name)
         size = float(node.size_bytes)
         changed = {new for _, new in self.graph.mutations}
-        through = (VIEWS | _WINDOWS) - {"aten.clone.default"}
+        through = (VIEWS | WINDOWS) - {"aten.clone.default"}
         while node.name not in changed and node.op in through and isinstance(node.args[0], Ref):
             node = self.graph.node(node.args[0].name)
             size = min(size, node.size_bytes)
@@ -190,7 +177,7 @@ def _window_share(user: Node) -> float:
     stride = given["stride"] or given.get("kernel_size")
     kernel = given.get("kernel_size")
     if kernel is None:
-        return math.prod(1 / _int(s) for s in _ints(stride))
+        return math.prod(1 / as_int(s) for s in _ints(stride))
     rank = _POOLS[user.op]
     return math.prod(
         min(1.0, k / s)
@@ -203,10 +190,4 @@ def _spread(values: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _ints(value: object) -> tuple[int, ...]:
-    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else (_int(value),)
-
-
-def _int(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} stands where the graph must have an integer")
-    return value
+    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else (as_int(value),)

@@ -222,9 +222,22 @@ class Calls:
     def _call(self, op: Captured) -> str:
         if not op.op.startswith(("aten.", "mkldnn.")):
             raise NotCalled(op.op)
+        if self.device and op.op == _CPU_ATTENTION:
+            return self._attention(op)
         args = [self._argument(a) for a in op.args]
         args += [f"{name}={self._argument(value)}" for name, value in op.kwargs if name != "pin_memory"]
         return f"{'' if op.op.startswith('aten.') else 'torch.ops.'}{op.op}({', '.join(args)})"
+
+    def _attention(self, op: Captured) -> str:
+        """Print an attention that was captured on a CPU, for other devices: a tuple, like what it returns there."""
+        given = {name: self._argument(value) for name, value in op.arguments().items()}
+        named = [
+            f"{name}={given[name]}"
+            for name in ("attn_mask", "dropout_p", "is_causal", "scale")
+            if name in given
+        ]
+        args = ", ".join([*(given[name] for name in ("query", "key", "value")), *named])
+        return f"(aten.scaled_dot_product_attention.default({args}),)"
 
     def _argument(self, value: object) -> str:
         match value:
@@ -259,6 +272,7 @@ class Calls:
         return names[node]
 
 
+_CPU_ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 _WORDS = frozenset({
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "strided",
     "contiguous_format", "preserve_format", "channels_last", "channels_last_3d",

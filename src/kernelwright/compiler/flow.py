@@ -11,8 +11,8 @@ from ._layouts import laid_out, lowering, space_of
 from .actions import offered
 from .graph import Contract, Graph, NotSchedulable, read
 from .lower import NotLowered, Unlowered, convolved_by, lower
-from .policy import Cost, Faults, Leaf, alone, explained, leaves
-from .printers import Render, Unprintable, choices_of, forms_of, printer_of
+from .policy import Cost, Estimate, Faults, Leaf, alone, explained, leaves
+from .printers import Render, Unprintable, choices_of, estimate_of, forms_of, printer_of
 from .tile import NativeCall
 
 _LOG = logging.getLogger(__name__)
@@ -71,18 +71,18 @@ def schedules(
     except NotSchedulable as error:
         say(f"{problem.task.name} has no schedule: {error}")
         return
-    found: dict[frozenset[str], Iterable[Leaf]] = {}
+    found: dict[tuple[frozenset[str], Estimate], Iterable[Leaf]] = {}
     before, faults = None, Faults(say)
     with faults.of("one kernel an operation"):
         before = alone(graph)
     for language in languages:
         printer = printer_of(language)
         if printer is not None:
-            forms = forms_of(language)
-            if forms not in found:
+            key = forms, guess = forms_of(language), estimate_of(language)
+            if key not in found:
                 actions = offered(forms, problem.task.contract.error_factor)
-                found[forms] = islice(leaves(graph, actions, faults), _MOST_LEAVES)
-            found[forms], best = tee(found[forms])
+                found[key] = islice(leaves(graph, actions, faults, guess), _MOST_LEAVES)
+            found[key], best = tee(found[key])
             for leaf in filter(lambda leaf: _is_worth(leaf, problem), best):
                 schedule = None
                 with faults.of(f"{leaf.state.text or 'fused'} in {language}"):

@@ -51,6 +51,7 @@ class Gluon(Triton):
     """Gluon candidates."""
 
     name = "gluon"
+    interprets = False
     gpus = tuple(target for target in TARGETS if target["backend"] == "cuda")
     more = ()
     evidence = "GLUON_EVIDENCE"

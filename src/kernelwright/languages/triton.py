@@ -98,6 +98,9 @@ class Triton:
     compiles_when_called = by_triton = True
     """Whether kernels are compiled when they are called, and launched by `kernel[grid](...)`."""
 
+    interprets = True
+    """Whether kernels are interpreted where there is no GPU."""
+
     @property
     def targets(self) -> tuple[str, ...]:
         """What every build compiles for, whatever GPU is here."""
@@ -141,9 +144,14 @@ class Triton:
             raise MissingToolError("no Triton; pip install 'kernelwright[triton]'")
         if torch.cuda.is_available():
             return returning(load_symbol(candidate, artefact), candidate, outputs)
-        _interpret()
+        self.start()
         symbol = _refusing_bfloat16(load_symbol(candidate, artefact), candidate.style == "module")
         return returning(symbol, candidate, outputs)
+
+    def start(self) -> None:
+        """Have this process run kernels as it will: what is wrapped of Triton before that is not what launches."""
+        if self.interprets and not torch.cuda.is_available():
+            _interpret()
 
     def timeable(self, device: str) -> bool:
         """Whether times are meaningful: on a GPU, never in the interpreter."""

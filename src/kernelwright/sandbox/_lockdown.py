@@ -67,10 +67,12 @@ def _place(confinement: Confinement) -> tuple[str, str]:
         staged, confinement.temporary_bytes, confinement.processes
     ):
         return BUILD_FOLDER, SCRATCH_FOLDER
+    first = os.getpid() == 1
+    if first:
+        mount_proc()  # CUDA's driver looks for its own process by number
     if confinement.isolation == "landlock":
         _view_machine(staged / _VIEW)
-        if os.getpid() == 1:
-            mount_proc()
+        if first:
             limit_processes(confinement.processes)
     return str(staged / "build"), str(staged / "tmp")
 
@@ -109,7 +111,9 @@ def _restrict(confinement: Confinement, build: str, temporary: str) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if confinement.isolation == "landlock":
-        gpu = gpu_paths() if confinement.gpu else ()
+        # CUDA's driver names its threads in /proc/PID/task/TID/comm, and does not start where it cannot.
+        own = "/proc" if os.getpid() == 1 else f"/proc/{os.getpid()}"
+        gpu = (*gpu_paths(), own) if confinement.gpu else ()
         close_files(
             (*readable_paths(), build, "/proc", str(Path(confinement.staged) / _VIEW)),
             (temporary, *_DEVICES, *gpu, *confinement.writable),

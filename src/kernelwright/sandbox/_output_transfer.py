@@ -48,11 +48,11 @@ class OutputTransfer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._region = OutputRegion()
-        self._expected_bytes = 0
+        self._expected_bytes = self._poisoned_bytes = 0
 
     def expect(self, outputs: Sequence[TensorSpec]) -> None:
         """Note what calls are expected to return."""
-        self._expected_bytes = max(self._expected_bytes, sum(-(-spec_bytes(o) // 64) * 64 for o in outputs))
+        self._expected_bytes = max(self._expected_bytes, _room_for(outputs))
 
     def snapshots(self, places: object, outputs: Sequence[TensorSpec]) -> list[Snapshot]:
         """Read what lies at the places that a reply named; the worker must be stopped."""
@@ -101,23 +101,30 @@ class OutputTransfer:
             raise self._connection.reject("the reply to the call did not say where the outputs lie")
         return tuple(self._tensor(s, f) for s, f in zip(taken, facts, strict=True))
 
-    def copied_out(self, message: Message, deadline: float) -> Message:
-        """Ask for tensors through shared memory, which grows to what they need within reason."""
+    def copied_out(self, message: Message, deadline: float, outputs: Sequence[TensorSpec] = ()) -> Message:
+        """Ask for tensors through shared memory, which grows to what they need within reason.
+
+        What is asked to hold declared `outputs` is poisoned, and no more: it takes as long for every variant, whatever
+        else its worker has returned.
+        """
         self._reserve(max(self._expected_bytes, 1), deadline)
         allowed = _ROOM * self._expected_bytes + _LEAST_ROOM_BYTES
+        room = _room_for(outputs)
         for _ in range(2):
-            self._region.poison(self._region.size_bytes)
-            request = {**message, "capacity": self._region.size_bytes}
+            self._region.poison(room)
+            self._poisoned_bytes = room
+            request = {**message, "capacity": room}
             reply = self._connection.ask(request, max(0.0, deadline - time.monotonic()))
             needs = reply.get("needs")
             if not isinstance(needs, int) or needs < 0:
                 raise self._connection.reject(f"needs {str(needs)[:40]!r} bytes")
-            if needs <= self._region.size_bytes:
+            if needs <= room:
                 return reply
             if message["op"] == "fetch" and needs > allowed:
                 text = f"the outputs hold {needs} bytes; expected about {self._expected_bytes}"
                 raise WorkerFailure(FailureKind.ERROR, text)
             self._reserve(needs, deadline)
+            room = needs
         raise self._connection.reject("the outputs grew between two looks")
 
     def take(
@@ -132,7 +139,7 @@ class OutputTransfer:
             count = torch.Size(shape).numel() if all(0 <= n < 1 << 62 for n in shape) else -1
             if not isinstance(dtype, torch.dtype) or count < 0 or offset < 0:
                 raise self._connection.reject(f"an output of {name[:40]}{list(shape)[:8]} at {offset}")
-            if offset + count * dtype.itemsize > self._region.size_bytes:
+            if offset + count * dtype.itemsize > self._poisoned_bytes:
                 raise self._connection.reject("an output beyond the output region")
             taken.append(self._region.take(offset, shape, dtype))
         return tuple(taken)
@@ -180,6 +187,11 @@ class OutputTransfer:
             message: Message = {"op": "map", "arena": 0, "bytes": self._region.size_bytes}
             remaining = max(0.0, deadline - time.monotonic())
             self._connection.ask(message, remaining, (self._region.descriptor,))
+
+
+def _room_for(outputs: Sequence[TensorSpec]) -> int:
+    """Count the bytes that outputs take side by side."""
+    return sum(-(-spec_bytes(o) // 64) * 64 for o in outputs)
 
 
 def spec_bytes(spec: TensorSpec) -> int:

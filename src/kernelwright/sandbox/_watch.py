@@ -49,6 +49,8 @@ class Watch:
         load_module = tvm_ffi.load_module
         setattr(tvm_ffi, "load_module", lambda *a, **k: _Library(load_module(*a, **k), self))  # noqa: B010
         if getattr(language, "by_triton", False):
+            if start := getattr(language, "start", None):
+                start()
             self._wrap_triton()
         elif watch := getattr(language, "watch_launches", None):
             watch(self.watched)

@@ -207,7 +207,7 @@ class Worker(WorkerProcess):
             outputs = self._transfer.interpret(snapshots, facts, call.outputs)
         frozen = outputs is not None
         if outputs is None:
-            facts, outputs = self._copied(index, deadline)
+            facts, outputs = self._copied(index, deadline, call.outputs)
         time_us = (time.perf_counter_ns() - start) / 1000
         cpu_us = _inspection.cpu_us(self.pid) - cpu_before
         self._connection.rest()
@@ -281,9 +281,11 @@ class Worker(WorkerProcess):
         reply = self._connection.ask(message, max(0.0, deadline - time.monotonic()))
         return self._transfer.parse(_FACTS, reply, "facts")
 
-    def _copied(self, index: int, deadline: float) -> tuple[tuple[OutputFact, ...], tuple[Tensor, ...]]:
+    def _copied(
+        self, index: int, deadline: float, declared: tuple[TensorSpec, ...]
+    ) -> tuple[tuple[OutputFact, ...], tuple[Tensor, ...]]:
         """Let the worker copy the outputs itself."""
-        reply = self._transfer.copied_out({"op": "fetch", "index": index}, deadline)
+        reply = self._transfer.copied_out({"op": "fetch", "index": index}, deadline, declared)
         facts = self._transfer.parse(_FACTS, reply, "facts")
         offsets = self._transfer.parse(OFFSETS, reply, "offsets")
         return facts, self._transfer.take([(f.shape, f.dtype) for f in facts], offsets)

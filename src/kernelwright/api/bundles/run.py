@@ -33,7 +33,7 @@ def main() -> int:
         path = HERE / name
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             return fail(f"{name} is missing or was changed; copy the bundle here again")
-    python, site = set_up(HERE / ".venv", Path(torch.origin).parents[1])
+    python, site = set_up(HERE / ".venv", at_hand(Path(torch.origin).parents[1]))
     missing = [line for line in listed() if not fits(line, site)]
     if missing:
         return fail(
@@ -45,20 +45,27 @@ def main() -> int:
         "import sys; from kernelwright.api.bundles._execute import program; sys.exit(program(sys.argv[1:]))"
     )
     command = [str(python), "-c", start, str(HERE), *sys.argv[1:]]
-    os.execve(python, command, {**given, **os.environ, "PYTHONNOUSERSITE": "1"})
+    asked = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    os.execve(python, command, {**given, **asked, "PYTHONNOUSERSITE": "1"})
 
 
-def set_up(folder: Path, at_hand: Path) -> tuple[Path, list[str]]:
-    """Make a virtual environment that has our wheel, of the others what is missing, and what torch lies among."""
+def at_hand(torch: Path) -> list[str]:
+    """Return the folders in which this Python finds packages, torch's first; none of sources, which may be ours."""
+    others = [Path(folder).resolve() for folder in sys.path if folder]
+    return [str(f) for f in dict.fromkeys([torch, *others]) if f == torch or any(f.glob("*.dist-info"))]
+
+
+def set_up(folder: Path, others: list[str]) -> tuple[Path, list[str]]:
+    """Make a virtual environment that has our wheel, of the others what is missing, and what this Python has."""
     venv.EnvBuilder(with_pip=False, clear=True, symlinks=True).create(folder)
     own = Path(sysconfig.get_path("purelib", "venv", vars={"base": str(folder), "platbase": str(folder)}))
-    (own / "at_hand.pth").write_text(f"{at_hand}\n")
+    (own / "at_hand.pth").write_text("".join(f"{folder}\n" for folder in others))
     for wheel in sorted((HERE / "wheels").glob("*.whl")):
         name = wheel.name.split("-")[0]
-        if name == OWN or not has(name, [str(at_hand)]):
+        if name == OWN or not has(name, others):
             with zipfile.ZipFile(wheel) as packed:
                 packed.extractall(own)
-    return folder / "bin" / "python", [str(own), str(at_hand)]
+    return folder / "bin" / "python", [str(own), *others]
 
 
 def listed() -> list[str]:

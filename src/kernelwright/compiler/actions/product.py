@@ -5,7 +5,19 @@ from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
-from ..graph import Contract, Expand, Graph, Node, Permute, Reshape, Window, ordered, sources_of, text_of
+from ..graph import (
+    Contract,
+    Expand,
+    Graph,
+    Node,
+    Permute,
+    Point,
+    Reshape,
+    Window,
+    ordered,
+    sources_of,
+    text_of,
+)
 from ..lower import attended_by
 from ..tile import Tiling
 from ._spread import spread_weights
@@ -54,8 +66,12 @@ def chosen(found: Mapping[str, bool], site: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Library:
-    """Let the library multiply. What is fused around the product then reads and writes memory in between."""
+    """Let the library multiply. What is fused around the product then reads and writes memory in between.
 
+    With `bias_apart` the bias of a convolution is added by what follows: torch adds it in a kernel of its own on a GPU.
+    """
+
+    bias_apart: bool = False
     name = "library"
 
     def sites(self, state: State) -> Iterator[str]:
@@ -64,8 +80,15 @@ class Library:
 
     def apply(self, state: State, site: str) -> State:
         """Make the operation native."""
-        names = chosen(self._found(state), site)
-        return replace(state, decisions=replace(state.decisions, native=state.decisions.native | names))
+        names, graph = set(chosen(self._found(state), site)), state.graph
+        for op in [op for op in graph.operations if self.bias_apart and op.name in names]:
+            new = _without_bias(op, graph)
+            if new is not None:
+                names = names - {op.name} | {new[0].name}
+                values = {**graph.values, new[0].name: new[1]}
+                graph = replace(graph, operations=(*graph.operations, new[0]), values=values)
+        native = state.decisions.native | names
+        return replace(state, graph=graph, decisions=replace(state.decisions, native=native))
 
     @staticmethod
     def _found(state: State) -> dict[str, bool]:
@@ -79,6 +102,16 @@ class Library:
             name: not any(map(is_depthwise, found)) for name, found in products.items()
             if any(p.name not in state.decisions.tilings for p in found)
         }  # fmt: skip
+
+
+def _without_bias(op: Captured, graph: Graph) -> tuple[Captured, Node] | None:
+    """Return a convolution without its bias, and its value; None if it has none."""
+    value = graph.values[op.name]
+    is_sum = isinstance(value, Point) and value.op == "add" and isinstance(value.args[0], Node)
+    if not op.op.startswith("aten.convolution.") or op.args[2] is None or not is_sum:
+        return None
+    assert isinstance(value, Point) and isinstance(value.args[0], Node)
+    return replace(op, name=f"{op.name}_unbiased", args=(*op.args[:2], None, *op.args[3:])), value.args[0]
 
 
 def _multiplies(op: Captured, graph: Graph) -> bool:

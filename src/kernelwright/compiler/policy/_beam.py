@@ -8,7 +8,7 @@ from ..actions import ACTIONS, MOVES, SEVERAL, Action, State, Step, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
 from ..tile import NativeCall, Program, products
-from ._cost import Cost, estimate
+from ._cost import Cost, Estimate, estimate
 from ._faults import LOGGED, Faults
 
 _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
@@ -51,19 +51,19 @@ class Policy(Protocol):
 class CostPolicy:
     """Scores an action by the estimated cost of the resulting program; one that fails gets the lowest score."""
 
-    def __init__(self, faults: Faults = LOGGED) -> None:
-        self._faults = faults
+    def __init__(self, faults: Faults = LOGGED, guess: Estimate = estimate) -> None:
+        self._faults, self._guess = faults, guess
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
         """Return minus the estimated time; minus infinity if it does not lower or saves nothing."""
         now = None
         with self._faults.of(_START):
-            now = _cost(state)
+            now = _cost(state, self._guess)
         return [self._score(action, self._reached(state, action, site), now) for action, site in actions]
 
     def _reached(self, state: State, action: Action, site: str) -> Cost | None:
         with self._faults.of(action.name):
-            return _cost(taken(state, action, site))
+            return _cost(taken(state, action, site), self._guess)
         return None
 
     @staticmethod
@@ -93,7 +93,9 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults = LO
     return found
 
 
-def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> Iterator[Leaf]:
+def leaves(
+    graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED, guess: Estimate = estimate
+) -> Iterator[Leaf]:
     """Yield the leaves of a beam, best estimate first; for a whole network the start, before searching further.
 
     The schedule with every product in the library and the rest fused comes before the best estimate, unless that is
@@ -108,7 +110,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
     with faults.of(_START):
         early = start.program if _operations(graph) >= _NETWORK else None
     if early:
-        yield Leaf(start, estimate(early))
+        yield Leaf(start, guess(early))
         shown = [start.steps]
         plain = State(graph, graph)
         for state in (
@@ -119,9 +121,9 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
             with faults.of(_START):
                 if state.steps and state.steps not in shown and state.program:
                     shown.append(state.steps)
-                    yield Leaf(state, estimate(state.program))
-    found = beam(graph, actions=actions, start=start, faults=faults)
-    found = found if early else _library_first(found, start, actions, faults)
+                    yield Leaf(state, guess(state.program))
+    found = beam(graph, actions=actions, start=start, faults=faults, guess=guess)
+    found = found if early else _library_first(found, start, actions, faults, guess)
     yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps not in shown)
 
 
@@ -143,6 +145,7 @@ def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults 
 def beam(
     graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8,
     actions: Sequence[Action] = ACTIONS, start: State | None = None, faults: Faults = LOGGED,
+    guess: Estimate = estimate,
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
@@ -157,11 +160,12 @@ def beam(
         actions: Allowed actions, in the order of trying.
         start: The start, if already known (`beginning`).
         faults: Receives exceptions of actions; logged by default. They only cost the action's step.
+        guess: Estimates costs.
 
     Returns:
         Leaves, best estimate first, no two with the same steps; empty if nothing lowers.
     """
-    judge = policy or CostPolicy(faults)
+    judge = policy or CostPolicy(faults, guess)
     start = start or beginning(graph, actions, faults)
     if _operations(graph) >= _NETWORK:
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
@@ -176,7 +180,7 @@ def beam(
     states = [start, *folded, *apart]
     for state in (start, *apart):
         with faults.of(_START):
-            _add(found, state)
+            _add(found, state, guess)
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
@@ -192,7 +196,7 @@ def beam(
         states = [s for _, key, s in ranked if unique.get(key) is s][:width]
         for state in states:
             with faults.of(state.steps[-1][0]):
-                _add(found, state)
+                _add(found, state, guess)
         if not states:
             break
     return sorted(found.values(), key=lambda leaf: (leaf.cost.time_us, len(leaf.state.steps)))
@@ -302,7 +306,9 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
     return found
 
 
-def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
+def _library_first(
+    found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults, guess: Estimate
+) -> list[Leaf]:
     """Put the best leaf without generated products before others, unless they are estimated to be far better."""
     program = found[0].state.program if found else None
     own = any(p.tiling.form not in _READY for p in products(program)) if program else False
@@ -313,7 +319,7 @@ def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], f
         with faults.of(action.name):
             state = next((taken(start, action, s) for s in action.sites(start) if s == "all"), start)
             if state.program is not None:
-                plain = [leaf for leaf in [Leaf(state, estimate(state.program))] if _is_plain(leaf)]
+                plain = [leaf for leaf in [Leaf(state, guess(state.program))] if _is_plain(leaf)]
     if not plain or found[0].cost.time_us < _FAR * plain[0].cost.time_us:
         return found
     return [plain[0], *(leaf for leaf in found if leaf is not plain[0])]
@@ -346,14 +352,14 @@ def _mixed(actions: Sequence[Legal]) -> list[Legal]:
     return sorted(actions, key=lambda a: rank[a[0].name, a[1]])
 
 
-def _add(found: dict[str, Leaf], state: State) -> None:
+def _add(found: dict[str, Leaf], state: State, guess: Estimate) -> None:
     """Add a state, unless another runs the same: an action on what nothing computes changes nothing."""
     program, meaning = state.program, _meaning(state)
     if program is None or meaning in found:
         return
     runs = [leaf.state.program for leaf in found.values()]
     if not any(other is not None and _runs(other) == _runs(program) for other in runs):
-        found[meaning] = Leaf(state, estimate(program))
+        found[meaning] = Leaf(state, guess(program))
 
 
 def _runs(program: Program) -> list[object]:
@@ -373,5 +379,5 @@ def _meaning(state: State) -> str:
     return f"{sorted(d.native)} {stored} {tilings} {sums} {d.moves}\n{state.graph}"
 
 
-def _cost(state: State) -> Cost | None:
-    return None if state.program is None else estimate(state.program)
+def _cost(state: State, guess: Estimate) -> Cost | None:
+    return None if state.program is None else guess(state.program)

@@ -1,7 +1,8 @@
 """Program → Cost: bytes from memory and caches, operations, kernels; seconds by rough peaks."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -73,8 +74,12 @@ class Cost:
         )
 
 
+Estimate: TypeAlias = Callable[[Program], Cost]
+"""What a program costs, on the kind of machine that a language is for."""
+
+
 def estimate(program: Program) -> Cost:
-    """Estimate what a program costs, with the sizes of the first workload.
+    """Estimate what a program costs on a CPU, with the sizes of the first workload.
 
     Covers: traffic of kernels, passes beyond the first, operations of elements; what runs ahead is free.
     Does not cover: what native regions cost inside; how well loops vectorise.

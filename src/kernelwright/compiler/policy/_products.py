@@ -150,6 +150,11 @@ def _one_by_one(value: Expression, axis: str) -> bool:
 
 def library_operations(native: Node, ends: Mapping[Node, str]) -> int:
     """Return the operations of the products within a native region, as many as count among others."""
+    return int(multiplications(native, ends) / _LIBRARY_SPEED)
+
+
+def multiplications(native: Node, ends: Mapping[Node, str]) -> int:
+    """Count the multiplications and additions of the products within a native region."""
     found, waiting, seen = 0, [native], set[int]()
     while waiting:
         node = waiting.pop()
@@ -163,4 +168,4 @@ def library_operations(native: Node, ends: Mapping[Node, str]) -> int:
             )
             found += 2 * int(product([int(size) for size in sizes.values()]))
         waiting.extend(sources_of(node))
-    return int(found / _LIBRARY_SPEED)
+    return found

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 from ...records import Candidate, Scalar, Space
 from ..graph import Graph
+from ..policy import Estimate, estimate
 from ..tile import Program
 
 
@@ -43,6 +44,11 @@ def choices_of(language: str, program: Program) -> Space | None:
     return None if own is None else cast(Space, own(program))
 
 
+def estimate_of(language: str) -> Estimate:
+    """Return how the folder of a language estimates costs; as for a CPU if it does not say."""
+    return cast(Estimate, getattr(import_module(f"{__package__}.{language}"), "cost", estimate))
+
+
 def printer_of(language: str) -> Render | None:
     """Return the printer of a language, or None if there is none."""
     name = f"{__package__}.{language}"
@@ -52,5 +58,5 @@ def printer_of(language: str) -> Render | None:
 
 
 def forms_of(language: str) -> frozenset[str]:
-    """Return `FORMS` of a language: forms of a contraction other than plain loops, `moves`, `ahead`."""
+    """Return `FORMS` of a language: forms of a contraction other than plain loops, `moves`, `ahead`, `bias`."""
     return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))

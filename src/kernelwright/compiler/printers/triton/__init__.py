@@ -18,14 +18,15 @@ from ...graph import Graph
 from ...groups import renamed
 from ...tile import Contraction, Kernel, Program
 from .. import Unprintable
+from ._cost import cost
 from ._functions import TAKEN
 from ._product import is_product
 from ._program import Choice, Printer
 
-__all__ = ["FORMS", "Choice", "Unprintable", "render", "space"]
+__all__ = ["FORMS", "Choice", "Unprintable", "cost", "render", "space"]
 
-FORMS = ("native",)
-"""Native regions run between the kernels."""
+FORMS = ("native", "bias")
+"""Native regions run between the kernels, and add no bias to a convolution."""
 
 
 def render(

@@ -19,6 +19,8 @@ from ._states import PROGRAMS, part_buffer
 _DEPTH_ALIGNED = 16
 _BLOCK, _LEAST_BLOCK, _LOADS = 1024, 128, (8, 16, 32)
 """Elements of a program; half, a quarter, an eighth as many if each loads more than so many values at once."""
+_PROGRAMS = 528
+"""Programs below which a GPU is not busy, by order of magnitude."""
 _INT32 = 1 << 31
 """Positions from which 64 bits are needed, at several times the registers."""
 _FEW = 32
@@ -133,7 +135,7 @@ class Printer:
 
     def _traversal(self, launch: Launch) -> list[str]:
         scope = Scope(self.program, self.dialect)
-        block = self.choice.block or _block_of(launch)
+        block = self.choice.block or block_of(launch)
         body = Body(scope, launch, block)
         lines = body.lines()
         buffers = list(dict.fromkeys((*launch.loaded, *launch.stored)))
@@ -232,9 +234,14 @@ def _rows(body: Body) -> tuple[str, int]:
     return f"max(1, {body.block} // {text})", max(1, body.block // max(v for _, v in widths))
 
 
-def _block_of(launch: Launch) -> int:
-    """Return how many elements a program has: of a long row more, of points that each read a whole window few."""
+def block_of(launch: Launch) -> int:
+    """Return how many elements a program has: of a long row more; of points that each read a whole window, or that
+    are few altogether, fewer.
+    """
     if launch.way != "points":
         return 2 * _BLOCK
     loads = loads_together(launch.body)
-    return next((_BLOCK >> i for i, most in enumerate(_LOADS) if loads <= most), _LEAST_BLOCK)
+    block = next((_BLOCK >> i for i, most in enumerate(_LOADS) if loads <= most), _LEAST_BLOCK)
+    while block > _LEAST_BLOCK and launch.count < _PROGRAMS * block:
+        block //= 2
+    return block
