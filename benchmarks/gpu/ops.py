@@ -86,7 +86,7 @@ def right(out: TextIO, seconds: float, names: list[str], device: str) -> list[di
             left = until - time.monotonic()
             while waiting and len(running) < AT_ONCE and left > 12:
                 running.append(waiting.pop(0))
-                running[-1].start(min(left - 4, seconds * 0.5), device, Path(folder))
+                running[-1].start(min(left - 4, max(40.0, seconds * 0.5)), device, Path(folder))
             for job in list(running):
                 rows = job.rows(Path(folder))
                 if rows is not None:
