@@ -134,7 +134,7 @@ def timed(path: Path, seconds: float, groups: list[str]) -> list[dict[str, Any]]
         time.sleep(0.2)
     _end(warming)
     left = until - time.monotonic()
-    run = [*command, *groups, "--seconds", str(left - 14), "--out", str(path)]
+    run = [*command, *groups, "--seconds", str(left - 6), "--out", str(path)]
     with subprocess.Popen(run, start_new_session=True) as process:
         try:
             process.wait(timeout=left - 2)

@@ -28,6 +28,8 @@ APART = 200e6
 """Bytes of inputs between two calls on the same ones, where they fit."""
 EAGER = ("optim", "sparse")
 """Ops that are timed without graphs, of which some contestant cannot be in one."""
+LONG_US = 5000.0
+"""Calls that take longer are made less often."""
 COMPILED = 2
 """Sizes of an op, the first ones, at which what is compiled is timed: a compilation takes seconds."""
 
@@ -120,6 +122,7 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
     del results
     wall = {name: host_us(call, sets) for name, call in one.contestants.items()}
     row["wall_us"] = {name: round(w, 2) for name, w in wall.items()}
+    rounds = rounds if min(wall.values()) < LONG_US else 3
     calls = max(len(sets), min(64, int(1500 / max(min(wall.values()), 1))))
     eager = one.op.split(".")[0] in EAGER
     how = eager_of if eager else graph_of
@@ -141,11 +144,15 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
 
 def host_us(call: Call, sets: list[tuple[Any, ...]]) -> float:
     """Return the wall microseconds of a call among others, the processor's work included."""
-    begun = time.perf_counter()
-    for i in range(10):
-        call(*sets[i % len(sets)])
-    torch.cuda.synchronize()
-    return (time.perf_counter() - begun) / 10 * 1e6
+    for calls in (1, 10):
+        begun = time.perf_counter()
+        for i in range(calls):
+            call(*sets[i % len(sets)])
+        torch.cuda.synchronize()
+        each = (time.perf_counter() - begun) / calls * 1e6
+        if each > LONG_US:
+            break
+    return each
 
 
 def differences(results: dict[str, list[torch.Tensor]]) -> dict[str, float]:
