@@ -182,13 +182,33 @@ class Driver:
 
     def results(self, placed: Placed) -> list[bytes]:
         """Return what lies in each region."""
-        found = []
-        for base, region in zip(placed.bases, placed.record.regions, strict=True):
-            into = ctypes.create_string_buffer(max(region.size, 1))
-            if region.size:
-                self._call("cuMemcpyDtoH_v2", into, ctypes.c_uint64(base), ctypes.c_size_t(region.size))
-            found.append(into.raw[: region.size])
-        return found
+        return [self.result(placed, n) for n in range(len(placed.bases))]
+
+    def result(self, placed: Placed, number: int) -> bytes:
+        """Return what lies in one region."""
+        size = placed.record.regions[number].size
+        into = ctypes.create_string_buffer(max(size, 1))
+        if size:
+            self._call("cuMemcpyDtoH_v2", into, ctypes.c_uint64(placed.bases[number]), ctypes.c_size_t(size))
+        return into.raw[:size]
+
+    def events(self, count: int) -> list[ctypes.c_void_p]:
+        """Return marks that are put between launches."""
+        made = [ctypes.c_void_p() for _ in range(count)]
+        for event in made:
+            self._call("cuEventCreate", ctypes.byref(event), 0)
+        return made
+
+    def mark(self, event: ctypes.c_void_p) -> None:
+        """Put a mark behind what was launched."""
+        self._call("cuEventRecord", event, None)
+
+    def between_us(self, first: ctypes.c_void_p, last: ctypes.c_void_p) -> float:
+        """Wait for the second mark and return the time since the first."""
+        self._call("cuEventSynchronize", last)
+        found = ctypes.c_float()
+        self._call("cuEventElapsedTime_v2", ctypes.byref(found), first, last)
+        return found.value * 1e3
 
     def free(self, placed: Placed) -> None:
         """Give the memory back."""

@@ -54,6 +54,8 @@ class Worker:
         *lines, self._rest = (self._rest + data).split(b"\n")
         rows = []
         for line in lines:
+            if not line.startswith(b'{"'):
+                continue  # what a kernel printed
             row = json.loads(line)
             if "begun" in row:
                 self.at, self.label = row["begun"] + 1, row["label"]

@@ -18,7 +18,7 @@ from kernelwright.executor import Options
 
 from .. import executor_battery as battery
 from ..executor_kernels import FAMILIES
-from . import instructions, matrices
+from . import instructions, matrices, probes
 from .launches import Recorded, label, recording, write
 
 TARGETS = (90, 80)
@@ -43,6 +43,14 @@ def of_matrices() -> list[Recorded]:
         matrices.record_mma(SEED)
         matrices.record_atomics(SEED)
         matrices.record_wgmma(SEED)
+    return found
+
+
+def of_probes() -> list[Recorded]:
+    """Record what the ISA leaves open."""
+    with recording() as found:
+        probes.record_coordinates()
+        probes.record_fields(SEED)
     return found
 
 
@@ -124,7 +132,7 @@ def of_tests() -> list[Recorded]:
 
 
 PARTS: dict[str, Callable[[], list[Recorded]]] = {
-    "instructions": of_instructions, "matrices": of_matrices, "cuda": lambda: of_templates(False),
+    "instructions": of_instructions, "matrices": of_matrices, "probes": of_probes, "cuda": lambda: of_templates(False),
     "faults": lambda: of_templates(True), "triton": of_triton, "printed": of_printed, "tests": of_tests,
 }  # fmt: skip
 

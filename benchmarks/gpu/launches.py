@@ -30,6 +30,8 @@ from kernelwright.executor.module import Kernel
 
 _LINES = re.compile(r"^\s*\.(?:loc|file)\b.*$", re.MULTILINE)
 """What says where code comes from, and refers to sections that kept PTX may lack."""
+HANGING = {"deadlock", "barrier-divergence"}
+"""Findings of launches that may never end on a device."""
 MOST_BYTES = 1 << 20
 """Launches that touch more are left out."""
 
@@ -205,14 +207,20 @@ def labels(
 ) -> list[tuple[Path, int, str]]:
     """Return file, place and label of the launches of a folder's files: those in which nothing was found, or the rest.
 
-    What ptxas did not take is left out.
+    What ptxas did not take is left out, and what would wait forever.
     """
-    found = []
-    for path in sorted(folder.glob("executor-*.zip")):
-        if not only or path.stem.removeprefix("executor-") in only:
-            found += [(path, n, row["label"]) for n, row in enumerate(_opened(path)[1])
-                      if row["image"] and faulty == bool(row["findings"] or row["status"] != "ok")]  # fmt: skip
-    return found
+
+    def wanted(row: dict[str, Any]) -> bool:
+        found = {*row["findings"]}
+        return bool(row["image"]) and row["status"] == "ok" and bool(found) == faulty and not found & HANGING
+
+    return [
+        (path, n, row["label"])
+        for path in sorted(folder.glob("executor-*.zip"))
+        if not only or path.stem.removeprefix("executor-") in only
+        for n, row in enumerate(_opened(path)[1])
+        if wanted(row)
+    ]
 
 
 def read(path: Path, number: int) -> Recorded:

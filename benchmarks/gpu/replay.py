@@ -35,7 +35,7 @@ def environment(device: str) -> dict[str, str]:
     return {"command": " ".join(sys.argv), "device": "the PTX executor", "python": platform.python_version()}
 
 
-def on(device: str) -> Run:
+def on(device: str, *, fresh: bool = False) -> Run:
     """Return what launches on a device and gives each region's bytes back."""
     if device == "cuda":
         from .driver import Driver
@@ -43,7 +43,7 @@ def on(device: str) -> Run:
         driver = Driver()
 
         def run(record: Recorded) -> Sequence[bytes]:
-            placed = driver.place(record)
+            placed = driver.place(record, copy_uninitialised=not fresh)
             try:
                 driver.start(placed)
                 driver.wait()
@@ -183,10 +183,14 @@ def main() -> int:
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--only", nargs="+")
+    parser.add_argument("--faulty", action="store_true", help="the launches in which something was found")
+    parser.add_argument(
+        "--fresh", action="store_true", help="leave memory that the kernel is to write unwritten"
+    )
     words = parser.parse_args()
     number, of = map(int, words.part.split("/"))
-    mine = labels(words.cases, words.only)[number::of]
-    run = on(words.device)
+    mine = labels(words.cases, words.only, faulty=words.faulty)[number::of]
+    run = on(words.device, fresh=words.fresh)
     for at in range(words.first, len(mine)):
         path, index, name = mine[at]
         print(json.dumps({"begun": at, "label": name}), flush=True)

@@ -375,6 +375,12 @@ def test_the_library_comes_before_own_products_that_are_not_far_better():
     assert "library" not in next(leaves(scaled)).state.text, "far better without the product"
 
 
+def test_the_second_leaf_has_its_products_in_other_forms():
+    graph = graph_of(lambda x, y: x @ F.normalize(F.layer_norm(y, (64,)), dim=-1).t(), (128, 64), (512, 64))
+    first, second, *_ = (leaf.state.decisions for leaf in leaves(graph))
+    assert (first.native, first.tilings) != (second.native, second.tilings)
+
+
 def test_a_state_is_reached_once():
     graph = graph_of(CASES["library"][0], (3, 4), (4, 5))
     start = State(graph, graph)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from kernelwright.compiler.actions import ACTIONS, State
 from kernelwright.compiler.graph import interpret
 from kernelwright.compiler.policy import Faults
-from kernelwright.compiler.policy._beam import _in_panels
+from kernelwright.compiler.policy._starts import in_panels
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.printers.cpp._memory import places_of
 from kernelwright.compiler.tile import sections_of, touched
@@ -21,7 +21,7 @@ def deep(x, *weights):
 
 def program_of(layers):
     graph = weighed(deep, [(6, 32)], [(64, 32), (32, 64)] * layers)
-    state = _in_panels(State(graph, graph), ACTIONS, Faults(lambda line: None))
+    state = in_panels(State(graph, graph), ACTIONS, Faults(lambda line: None))
     return graph, state.program
 
 

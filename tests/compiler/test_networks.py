@@ -9,7 +9,7 @@ from kernelwright.compiler._layouts import laid_out
 from kernelwright.compiler.actions import ACTIONS, State
 from kernelwright.compiler.graph import Ramp, interpret
 from kernelwright.compiler.policy import Faults, leaves
-from kernelwright.compiler.policy._beam import _in_panels
+from kernelwright.compiler.policy._starts import in_panels
 from kernelwright.compiler.tile import products, run_program
 
 WIDTH, HEADS, TOKENS = 32, 2, 3
@@ -57,7 +57,7 @@ def test_attention_stays_one_pass_between_products_in_panels(form):
     one = [(WIDTH, WIDTH), (narrow, WIDTH), (narrow, WIDTH), (WIDTH, WIDTH)]
     count = 2 if form == "plain" else 1
     graph = weighed(layers, [(1, TOKENS, WIDTH)], count * one)
-    state = _in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
+    state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
     assert [name for name, _ in state.steps][:1] == ["online"] and "pack" in dict(state.steps)
     forms = [p.tiling.form for p in products(state.program)]
     assert forms.count("online") == count and forms.count("packed") >= 2 * count and "loops" not in forms
@@ -72,7 +72,7 @@ def test_a_convolution_keeps_its_panels_beside_products_whose_rows_are_chosen():
         return F.linear(F.conv2d(x, taps, padding=1).flatten(2).transpose(1, 2), w)
 
     graph = weighed(layers, [(1, 4, 8, 8)], [(16, 4, 3, 3), (32, 16)])
-    state = _in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
+    state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
     before = {p.tiling.form: p.tiling.rows for p in products(state.program)}
     after = laid_out(state.decisions, {"rows": 6, "held": 48}).tilings
     assert before["convolve"] > 0
@@ -113,7 +113,7 @@ def test_the_image_of_a_strided_convolution_is_stored_and_not_its_windows():
 
     weights = [(4, 4, 3, 3), (4, 4, 3, 3), (4, 4, 1, 1), (4, 4, 3, 3), (4,)]
     graph = weighed(layers, [(1, 4, 6, 6)], weights)
-    state = _in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
+    state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
     assert {p.tiling.form for p in products(state.program)} == {"convolve"}
     assert not [b.name for b in state.program.buffers if "window" in b.name]
     inputs = drawn(graph)

@@ -177,6 +177,20 @@ def test_a_turned_weight_reaches_the_library_as_a_view(name):
     assert torch.allclose(loaded(state)(*given), asked(*given), atol=1e-5)
 
 
+def test_a_turned_result_reaches_the_library_as_a_view_of_its_rows():
+    def compared(x, y):
+        return x @ F.normalize(y, dim=-1).t()
+
+    graph = graph_of(compared, (5, 8), (20, 8))
+    state = taken(State(graph, graph), BY_NAME["library"], "mm")
+    stored = {b.name: tuple(b.shape) for b in state.program.buffers if b.role == "temporary"}
+    assert set(stored.values()) == {(20, 8)}
+    text = next(s.text for s in cpp.render(state.program, state.graph).sources if s.path == "run.py")
+    assert f"aten.mm.default(x0, {next(iter(stored))}.permute(1, 0))" in text
+    given = torch.randn(5, 8), torch.randn(20, 8)
+    assert torch.allclose(loaded(state)(*given), compared(*given), atol=1e-5)
+
+
 def test_what_follows_a_product_is_stored_by_its_kernel_in_a_chain_of_them():
     def layers(x, a, b, c):
         x = x + F.linear(F.gelu(F.linear(x, a)), b)

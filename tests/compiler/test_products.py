@@ -231,6 +231,12 @@ def test_the_estimate_sees_lanes_beside_each_other_in_a_matrix_chosen_by_index()
     assert chosen < 2 * given
 
 
+def test_the_estimate_sees_from_how_many_values_an_element_is_chosen():
+    several = operations("dots", lambda x, *parts: x @ torch.cat(parts).t(), (32, 64), *[(8, 64)] * 6)
+    one = operations("dots", lambda x, y: x @ y.t(), (32, 64), (48, 64))
+    assert several > 3 * one
+
+
 @pytest.mark.parametrize("form", ["panels", "direct", "winograd"])
 def test_the_estimate_sees_lanes_that_are_read_one_by_one(form):
     spread = operations(

@@ -11,7 +11,10 @@ from tests.compiler.test_random_programs import BITS
 from kernelwright.compiler.actions import State, offered, taken
 from kernelwright.compiler.graph import read
 from kernelwright.compiler.lower import lower
+from kernelwright.compiler.policy import Faults
+from kernelwright.compiler.policy._starts import in_parts
 from kernelwright.compiler.printers import Unprintable, choices_of, forms_of, printer_of, triton
+from kernelwright.compiler.printers.triton import cost
 from kernelwright.compiler.printers.triton._launches import launches
 from kernelwright.compiler.printers.triton._lines import tidied
 from kernelwright.compiler.tile import Kernel
@@ -284,3 +287,37 @@ def test_attention_that_torch_computes_runs_on_any_device():
     assert "aten.scaled_dot_product_attention.default(" in candidate.sources[0].text
     assert "aten._scaled" not in candidate.sources[0].text
     assert case.difference(run_printed(candidate, case.inputs)) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "shape"),
+    [
+        (
+            (
+                "x0.var((0, 2, 3), correction=0)",
+                "F.batch_norm(x0, None, None, training=True) + v0[:, None, None]",
+            ),
+            "16, 6, 16, 20",
+        ),
+        (("x0.sum(0)",), "4100, 5"),
+        (("x0.exp().logsumexp(1)",), "3, 5000"),
+    ],
+    ids=["twins of a variance", "columns", "rows cut with a rest"],
+)
+def test_few_long_reductions_run_in_parts_by_many_programs(lines, shape):
+    case, _ = lowered(program(*lines, inputs=(f"torch.randn({shape}, generator=g)",)))
+    (start,) = in_parts(State(case.graph, case.graph), offered(forms_of("triton")), Faults(pytest.fail))[:1]
+    assert "shares" in start.text
+    candidate = triton.render(start.program, start.graph)
+    assert case.difference(run_printed(candidate, case.inputs)) is None
+    assert not in_parts(State(case.graph, case.graph), offered(forms_of("cpp")), Faults(pytest.fail))
+
+
+@pytest.mark.parametrize(("length", "pays"), [(5000, False), (1_000_000, True)])
+def test_rows_that_are_few_and_long_are_written_by_several_programs_each(length, pays):
+    inputs = (f"torch.randn(3, {length}, generator=g)",)
+    case, _ = lowered(program("(x0 - x0.mean(1, keepdim=True)) * 2", inputs=inputs))
+    (start,) = in_parts(State(case.graph, case.graph), offered(forms_of("triton")), Faults(pytest.fail))[:1]
+    *_, last = (launch for step in start.program.steps for launch in launches(step))
+    assert last.way == "points" and last.count == 3 * length
+    assert (cost(start.program).time_us < cost(lower(case.graph)).time_us) is pays

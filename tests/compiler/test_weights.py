@@ -177,3 +177,12 @@ def test_weights_are_packed_once_though_every_call_changes_running_statistics(tm
     weights["inner.weight"].mul_(2)
     expected.load_state_dict(weights)
     torch.testing.assert_close(kernel(x, *weights.values()), expected(x))
+
+
+def test_a_program_holds_the_constants_that_torch_reads():
+    table = torch.randn(65, 65)
+    graph = graph_of(lambda x: x + table, (65, 65))
+    text = next(s.text for s in cpp.render(lower(graph), graph).sources if s.path == "run.py")
+    scope = {}
+    exec(text, scope)
+    assert torch.equal(scope["CONSTANT_FIXED"], table)

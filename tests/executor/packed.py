@@ -56,7 +56,7 @@ def pair_case(rng):
             r = f.flushed(r)
         if sat:
             return saturate(f, r)
-        return 0 if rest and r != NAN and r & f.sign and r != f.sign else r
+        return 0 if rest and r != NAN and r & f.sign else r
 
     n = 3 if three else 2
     return Case(text, (f.bits, *[f.bits] * n), means, f, (f,) * n)
@@ -147,7 +147,7 @@ def _compared(rng, op):
         tests = {
             "finite": lambda u: not f.is_nan(u) and not f.is_infinite(u), "infinite": f.is_infinite,
             "number": lambda u: not f.is_nan(u), "notanumber": f.is_nan, "subnormal": f.is_subnormal,
-            "normal": lambda u: 1 << f.fraction <= u & (f.sign - 1) < f.infinity,
+            "normal": lambda u: 1 << f.fraction <= u & (f.sign - 1) < f.infinity or not u & (f.sign - 1),
         }  # fmt: skip
         what = rng.choice(list(tests))
         text = f"{{{{ .reg .pred q; testp.{what}.{kind} q, {{a}}; selp.b32 {{d}}, 1, 0, q; }}}}"
@@ -210,7 +210,7 @@ def small_case(rng):
             u = a if high else b
             if F32.is_nan(u):
                 return NAN
-            if relu and u & F32.sign and u != F32.sign:  # minus zero is not below zero
+            if relu and u & F32.sign:  # minus zero becomes zero
                 return 0
             sign = f.sign if u & F32.sign else 0
             return sign | f.infinity if F32.is_infinite(u) else f.rounded(F32.value(u), mode, bool(sign))

@@ -78,7 +78,7 @@ def integer_case(rng):
     f = {
         "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul.lo": lambda a, b: a * b,
         "mul.hi": lambda a, b: a * b >> bits, "min": min, "max": max,
-        "div": lambda a, b: quotient(a, b) if b else -1, "rem": lambda a, b: a - b * quotient(a, b) if b else a,
+        "div": lambda a, b: quotient(a, b) if b else -1, "rem": lambda a, b: a - b * quotient(a, b) if b else -1,
     }[op]  # fmt: skip
     return case(f"{op}.{kind} {{d}}, {{a}}, {{b}};", f, 2)
 

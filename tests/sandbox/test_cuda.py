@@ -14,10 +14,28 @@ from .conftest import call_once
 
 NAMES_ITSELF = """
 import os
+import threading
 import torch
-def run(x):
-    with open(f"/proc/self/task/{os.getpid()}/comm", "w") as name:
+def name():
+    with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as name:
         name.write("driver")
+    named.append(1)
+named = []
+def run(x):
+    thread = threading.Thread(target=name)
+    thread.start()
+    thread.join()
+    name()
+    return x + len(named) - 1
+"""
+REACHES_OUT = """
+def run(x):
+    for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger"):
+        try:
+            open(path, "w").close()
+        except OSError:
+            continue
+        return x
     return x + 1
 """
 
@@ -104,3 +122,9 @@ def test_a_process_of_a_gpu_may_name_its_threads(any_pool, monkeypatch):
     """NVIDIA's driver does, by the numbers that the process has of itself, and starts nowhere else."""
     monkeypatch.setattr(_pool, "Confinement", lambda **given: Confinement(**{**given, "gpu": True}))
     assert call_once(any_pool, NAMES_ITSELF).tolist() == [2.0] * 4
+
+
+@pytest.mark.needs("Landlock")
+def test_a_process_of_a_gpu_writes_no_setting_of_the_machine(pools, monkeypatch):
+    monkeypatch.setattr(_pool, "Confinement", lambda **given: Confinement(**{**given, "gpu": True}))
+    assert call_once(pools("landlock"), REACHES_OUT).tolist() == [2.0] * 4

@@ -285,7 +285,8 @@ def test_threads_descriptors_and_patches_left_behind_show_in_an_audit(pool: Pool
         after = worker.audit()
     assert before.patched == () and before.environment == ()
     assert set(after.patched) == {"torch.allclose", "torch.nn.functional.softmax", "time.perf_counter"}
-    assert before.flags == () and set(after.flags) == {"default_dtype", "cuda_tf32", "matmul_precision"}
+    precision = {"cuda_tf32", "matmul_precision", "fp32_precision of cuda.matmul"}
+    assert before.flags == () and set(after.flags) == {"default_dtype", *precision}
     assert after.threads == before.threads + 1 == reply.threads
     assert len(after.descriptors) == len(before.descriptors) + 1
     assert after.environment == ("ADDED",) and (before.folder, after.folder) != ("/", before.folder)

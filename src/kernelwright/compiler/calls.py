@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 
 from ..languages.prepared import PASSED_ON
+from ..tasks.capture import UNPACK, Ref
 from ..tasks.capture import Node as Captured
-from ..tasks.capture import Ref
 from .graph import Graph, Node, Permute, Real, text_of
 from .printers import Unprintable
 from .tile import (
@@ -97,7 +97,8 @@ class Calls:
         """Return the tensors that native operations read and nothing changes, made when the file is loaded."""
         found = [op for name in self.native if (op := self.operations[name]).op == "constant"]
         lines = [f"{_fixed(op)} = {_literal(op)}" for op in found]
-        return [*lines, "", ""] if lines else []
+        unpack = UNPACK.splitlines()[2:] if any("packed" in dict(op.kwargs) for op in found) else []
+        return [*unpack, *([""] * 2 if unpack else []), *lines, "", ""] if lines else []
 
     def _prepare(self) -> list[str]:
         """Return the function that runs the steps ahead, and find what it returns.
@@ -322,7 +323,10 @@ def _literal(op: Captured) -> str:
     Raises:
         NotCalled: the capture did not keep its values.
     """
-    values = dict(op.kwargs).get("value")
+    kept = dict(op.kwargs)
+    if "packed" in kept:
+        return str(kept["packed"])
+    values = kept.get("value")
     if values is None:
         raise NotCalled("a constant tensor whose values are not kept")
     return f"torch.tensor({values!r}, dtype=torch.{op.dtype}).reshape({op.shape!r})"

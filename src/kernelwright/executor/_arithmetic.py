@@ -303,7 +303,8 @@ def approximate(w: Writer, i: Instruction) -> None:
         return w.write(dest, f"approx<{c}, {ftz}>({x}, []({c} x) {{ return {call}; }})", kind)
     if kind == "f64" and (i.opcode not in {"rcp", "rsqrt"}):
         raise refused(i)
-    w.write(dest, f"approx<{c}, {ftz}>({x}, []({c} x) {{ return {i.opcode}_approx(x); }})", kind)
+    how = "upper" if kind == "f64" and ftz == "true" else "approx"
+    w.write(dest, f"approx<{c}, {ftz}>({x}, []({c} x) {{ return {i.opcode}_{how}(x); }})", kind)
     return None
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from ..errors import InputError
 from ..records import Candidate, SourceFile, Task
+from ..tasks.capture import UNPACK
 from ._capture import Capture
 from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region, operator_name
-from ._task import UNPACK, packed
+from ._task import packed
 from ._timing import Timed
 
 _ENTRY = "patched.py"

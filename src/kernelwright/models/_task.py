@@ -1,32 +1,18 @@
 """Region → Task: the part as a module of its own, on inputs like those that occur inside the model."""
 
-import base64
-import zlib
 from pathlib import Path
 
 import torch
 
 from ..records import Reference, SourceFile, Task, TensorSpec, Workload
 from ..tasks import dtype_name
+from ..tasks.capture import UNPACK
+from ..tasks.capture import packed as packed_text
 from ..tasks.forms import kernelbench
 from ._capture import Capture
 from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region
 from ._timing import Fact, Timed
-
-_MOST_PACKED = 1 << 20
-"""Bytes of a tensor, compressed, that a task's text may hold."""
-
-
-UNPACK = _UNPACK = """
-
-def _unpacked(text, shape, dtype):
-    import base64
-    import zlib
-
-    raw = bytearray(zlib.decompress(base64.b85decode(text))) if text else bytearray()
-    return torch.frombuffer(raw, dtype=dtype).reshape(shape).clone() if raw else torch.empty(shape, dtype=dtype)
-"""
 
 _FILE = """import torch
 from torch import nn
@@ -107,7 +93,7 @@ def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
         *text.lines,
         f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}",
     ]
-    unpack = _UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
+    unpack = UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
     return _FILE.format(
         unpack=unpack,
         weights="".join(f"\n        {line}" for line in weights),
@@ -123,11 +109,10 @@ def packed(value: torch.Tensor) -> str:
     Raises:
         Unprintable: it is too large for a text.
     """
-    data = value.detach().cpu().contiguous()
-    raw = zlib.compress(data.reshape(-1).view(torch.uint8).numpy().tobytes(), 9) if data.numel() else b""
-    if len(raw) > _MOST_PACKED:
+    text = packed_text(value)
+    if text is None:
         raise Unprintable(f"a constant of {tuple(value.shape)} does not fit into a text")
-    return f"_unpacked({base64.b85encode(raw).decode()!r}, {tuple(value.shape)}, {value.dtype})"
+    return text
 
 
 def _input(fact: Fact, value: torch.Tensor | None) -> str:
@@ -175,7 +160,7 @@ def graph_text(capture: Capture, timed: Timed) -> str:
     ]
     inputs = [_input(timed.facts[n], capture.values[n]) for n in capture.inputs]
     return _FILE.format(
-        unpack=_UNPACK,
+        unpack=UNPACK,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
         body="".join(f"\n        {line}" for line in lines),

@@ -11,7 +11,7 @@ import resource
 import signal
 from pathlib import Path
 
-from ..system.landlock import close_files, gpu_paths, readable_paths
+from ..system.landlock import close_files, gpu_paths, graphics_nodes, readable_paths
 from ._confinement import Confinement
 from ._namespaces import (
     BUILD_FOLDER,
@@ -111,11 +111,13 @@ def _restrict(confinement: Confinement, build: str, temporary: str) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if confinement.isolation == "landlock":
-        # CUDA's driver names its threads in /proc/PID/task/TID/comm, and does not start where it cannot.
-        own = "/proc" if os.getpid() == 1 else f"/proc/{os.getpid()}"
-        gpu = (*gpu_paths(), own) if confinement.gpu else ()
+        # CUDA's driver names its threads in /proc/PID/task/TID/comm, and does not start where it cannot. Of /proc and
+        # /sys nothing else may be written: a worker of root's could, capabilities or not.
+        seen, written = (
+            (gpu_paths(), (*graphics_nodes(), f"/proc/{os.getpid()}")) if confinement.gpu else ((), ())
+        )
         close_files(
-            (*readable_paths(), build, "/proc", str(Path(confinement.staged) / _VIEW)),
-            (temporary, *_DEVICES, *gpu, *confinement.writable),
+            (*readable_paths(), build, "/proc", str(Path(confinement.staged) / _VIEW), *seen),
+            (temporary, *_DEVICES, *written, *confinement.writable),
         )
     close_system_calls(unix_sockets=confinement.gpu)

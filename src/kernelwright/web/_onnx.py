@@ -53,6 +53,8 @@ class _Writer:
         if node.op == "state":
             self.model.constant(node.name, state[node.name].reshape(node.shape))
         elif node.op == "constant":
+            if "value" not in node.arguments():
+                raise NotWritten
             self.model.constant(node.name, self._floats(node.arguments()["value"]).reshape(node.shape))
         elif node.op == "getitem":
             if node.args[1] != 0:

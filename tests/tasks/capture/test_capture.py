@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.records import ScalarSpec, TensorSpec, Workload
-from kernelwright.tasks.capture import Graph, Node, Ref, capture, record_function, recorded, trace
+from kernelwright.tasks.capture import UNPACK, Graph, Node, Ref, capture, record_function, recorded, trace
 
 
 class FakeProblem:
@@ -167,6 +167,18 @@ def test_small_constants_keep_their_values() -> None:
     (held,) = (node for node in graph.nodes if node.op == "constant")
     assert dict(held.kwargs)["value"] == (1.0, 2.0, 3.0)
     assert ops(graph) == ["mul.Tensor"]
+
+
+def test_larger_constants_are_kept_as_text_up_to_a_limit() -> None:
+    mask, table = torch.randn(65, 65).gt(0), torch.randn(65, 65).bfloat16()
+    large = torch.zeros((1 << 24) + 1, dtype=torch.uint8)
+    graph = graph_of(lambda x: torch.where(mask, x + table, large[:65]), tensor("x", 65, 65))
+    kept = {node.dtype: dict(node.kwargs) for node in graph.nodes if node.op == "constant"}
+    assert kept.pop("uint8") == {}
+    scope: dict[str, object] = {"torch": torch}
+    lines = [f"{dtype} = {values['packed']}" for dtype, values in kept.items()]
+    exec("\n".join([UNPACK, *lines]), scope)
+    assert torch.equal(scope["bool"], mask) and torch.equal(scope["bfloat16"], table)  # type: ignore[arg-type]
 
 
 def test_several_results_go_through_getitem() -> None:

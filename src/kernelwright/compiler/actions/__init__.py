@@ -56,6 +56,7 @@ parameters of the template, for the tuner.
 import math
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from ._state import Action, IllegalAction, State, Step, replayed, steps_of, taken, transplanted, undone
 from .accumulate import Double, Single
@@ -137,10 +138,22 @@ def offered(forms: Collection[str], error_factor: float = math.inf) -> tuple[Act
         forms: What the language prints (`FORMS` of its folder).
         error_factor: The contract's; actions whose rounding it does not allow are left out.
     """
-    known = (replace(a, bias_apart="bias" in forms) if isinstance(a, Library) else a for a in ACTIONS)
     return tuple(
-        a for a in known if _needs(a) <= set(forms) and _ERROR_FACTORS.get(a.name, 1.0) <= error_factor
+        a
+        for a in map(partial(_as_in, forms), ACTIONS)
+        if _needs(a) <= set(forms) and _ERROR_FACTORS.get(a.name, 1.0) <= error_factor
     )
+
+
+def _as_in(forms: Collection[str], action: Action) -> Action:
+    """Return the action as a language with these forms takes it."""
+    match action:
+        case Library():
+            return replace(action, bias_apart="bias" in forms)
+        case Shares():
+            return replace(action, programs="programs" in forms)
+        case _:
+            return action
 
 
 def _needs(action: Action) -> set[str]:

@@ -175,10 +175,7 @@ class _Lowering:
     def _find_natives(self) -> None:
         """Mark native nodes and store what they read; what a marked one hides needs nothing."""
         for _ in range(_MOST_ROUNDS):
-            new = [
-                n for n in self._nodes()
-                if isinstance(n, Native | Random) and n not in self.native
-            ]  # fmt: skip
+            new = [n for n in self._nodes() if isinstance(n, Native | Random) and n not in self.native]
             if not new:
                 break
             self.native |= {n: self._operation(n) for n in new}
@@ -186,15 +183,16 @@ class _Lowering:
         for node in self._nodes():
             if node in self.native:
                 self.barriers.add(node)
-                stored = {r for r in self._reads(node) if self._source(node, r) is r}
-                self.barriers |= {r for r in stored if not isinstance(r, Input)}
+                read = {self._source(node, r) for r in self._reads(node)}
+                self.barriers |= {r for r in read if not isinstance(r, Input)}
 
     def _source(self, native: Node, read: Node) -> Node:
-        """Return what is stored of what a native node reads: the library multiplies by a turned weight as it lies."""
-        d, op = self.decisions, self.operations[self.native[native]].op
-        turned = isinstance(read, Permute) and isinstance(read.source, Weight) and op in _TURNED
-        kept = d.apart or read.name in d.store | d.ahead | d.before
-        return sources_of(read)[0] if turned and not kept else read
+        """Return what is stored of what a native node reads: the library multiplies by a turned factor as it lies."""
+        d, rank = self.decisions, len(read.shape)
+        if not isinstance(read, Permute) or self.operations[self.native[native]].op not in _TURNED:
+            return read
+        turned = isinstance(read.source, Weight) or read.order == (*range(rank - 2), rank - 1, rank - 2)
+        return read.source if turned and not (d.apart or read.name in d.store | d.ahead | d.before) else read
 
     def _operation(self, node: Node) -> str:
         name = self.captured.get(id(node))

@@ -10,6 +10,18 @@ from ..lower import Decisions, lower
 from ..tile import NativeCall, Program, products
 from ._cost import Cost, Estimate, estimate
 from ._faults import LOGGED, Faults
+from ._starts import (
+    AT_ONCE,
+    NETWORK,
+    channels_last,
+    folded,
+    in_panels,
+    in_parts,
+    in_tiles,
+    operations_of,
+    packed_in_calls,
+    staged,
+)
 
 _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
 """Actions without gain by the estimate: undoing others, or about lanes; for other policies and editors."""
@@ -25,19 +37,9 @@ Legal = tuple[Action, str]
 _FAR = 1 / 2
 """Share of the library's estimated time below which a generated product is tried first: ReLU scores in cache are
 estimated at 0.44 of it, and measured at 0.44 of it in the same run."""
-_NETWORK = 64
-"""Operations from which a graph counts as a whole network: lowering is slow, plain products are not an option."""
 _START = "the fused start"
 _READY = ("packed", "online")
 """Forms of products that run like the library's."""
-_PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
-"""Actions that give every product the form in which it runs like the library's or faster."""
-_LAST = ("online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
-"""The same, with images stored with their channels side by side."""
-_TILES = ("winograd", "winograd-2", "winograd-3", "winograd-phases", "winograd-4")
-"""Actions that make convolutions of fewer multiplications."""
-_AT_ONCE = ("library", "store")
-"""Actions applied to a whole network first: products by the library, residual sums in memory."""
 
 
 class Policy(Protocol):
@@ -108,15 +110,15 @@ def leaves(
     start = beginning(graph, actions, faults)
     early = None
     with faults.of(_START):
-        early = start.program if _operations(graph) >= _NETWORK else None
+        early = start.program if operations_of(graph) >= NETWORK else None
     if early:
         yield Leaf(start, guess(early))
         shown = [start.steps]
         plain = State(graph, graph)
         for state in (
-            *_channels_last(plain, actions, faults),
-            _in_panels(plain, actions, faults),
-            *_packed_in_calls(plain, actions, faults),
+            *channels_last(plain, actions, faults),
+            in_panels(plain, actions, faults),
+            *packed_in_calls(plain, actions, faults),
         ):
             with faults.of(_START):
                 if state.steps and state.steps not in shown and state.program:
@@ -128,9 +130,9 @@ def leaves(
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:
-    """Return where the beam starts: everything fused; for a whole network after the actions in `_AT_ONCE`."""
+    """Return where the beam starts: everything fused; for a whole network after the actions in `AT_ONCE`."""
     states = [State(graph, graph)]
-    for name in _AT_ONCE if _operations(graph) >= _NETWORK else ():
+    for name in AT_ONCE if operations_of(graph) >= NETWORK else ():
         for action in (a for a in actions if a.name == name):
             with faults.of(name):
                 if "all" in action.sites(states[-1]):
@@ -167,17 +169,20 @@ def beam(
     """
     judge = policy or CostPolicy(faults, guess)
     start = start or beginning(graph, actions, faults)
-    if _operations(graph) >= _NETWORK:
+    if operations_of(graph) >= NETWORK:
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
     found: dict[str, Leaf] = {}
-    folded, staged = _folded(start, actions, faults), _staged(start, actions, faults)
-    packed = [_in_panels(state, actions, faults) for state in (State(graph, graph), *folded)]
-    small = _in_tiles((folded or [start])[-1], actions, faults)
-    if _operations(graph) < _NETWORK:
-        small += _channels_last(State(graph, graph), actions, faults)
-    apart = [*staged, *(state for state in (*packed, *small) if state.steps)]
-    states = [start, *folded, *apart]
+    scaled, copied = folded(start, actions, faults), staged(start, actions, faults)
+    packed = [in_panels(state, actions, faults) for state in (State(graph, graph), *scaled)]
+    small = in_tiles((scaled or [start])[-1], actions, faults)
+    if operations_of(graph) < NETWORK:
+        small += channels_last(State(graph, graph), actions, faults)
+    apart = [
+        *copied,
+        *(state for state in (*packed, *small, *in_parts(start, actions, faults)) if state.steps),
+    ]
+    states = [start, *scaled, *apart]
     for state in (start, *apart):
         with faults.of(_START):
             _add(found, state, guess)
@@ -204,7 +209,7 @@ def beam(
 
 def alone(graph: Graph) -> Cost | None:
     """Estimate one kernel per operation; None for a whole network, where lowering is slow."""
-    if _operations(graph) >= _NETWORK:
+    if operations_of(graph) >= NETWORK:
         return None
     return estimate(lower(graph, Decisions(apart=True, loops=True)))
 
@@ -213,7 +218,7 @@ def explained(leaf: Leaf, alone: Cost | None) -> str:
     """Describe in one line what a schedule does beyond one kernel per operation."""
     now, program = leaf.cost, leaf.state.program
     if alone is None:
-        return f"{leaf.state.text}; {_operations(leaf.state.origin)} operations in {now.kernels} kernels"
+        return f"{leaf.state.text}; {operations_of(leaf.state.origin)} operations in {now.kernels} kernels"
     ahead = len(program.ahead) if program else 0
     steps = f"{leaf.state.text}; " if leaf.state.steps else ""
     return (
@@ -222,88 +227,6 @@ def explained(leaf: Leaf, alone: Cost | None) -> str:
         f"bytes {alone.memory_bytes / 1e6:.3g} → {now.memory_bytes / 1e6:.3g} MB"
         + (f"; {ahead} more, whenever the weights change" if ahead else "")
     )
-
-
-def _operations(graph: Graph) -> int:
-    return sum(op.op.startswith("aten.") for op in graph.operations)
-
-
-def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return the start with every chain folded: the estimate sees no gain before the product has a form."""
-    state = start
-    for action in actions:
-        with faults.of(action.name):
-            while action.name == "fold" and (site := next(iter(action.sites(state)), None)):
-                state = taken(state, action, site)
-    return [state] if state.steps else []
-
-
-def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
-    """Return the state with attention online, dense convolutions direct and all weights in panels; in a whole network
-    the rest as ever. Forms that do not lower together are left out.
-    """
-    for left_out in ((), ("online",), ("phases", "convolve"), ("online", "phases", "convolve")):
-        found = _all_of(state, [name for name in _PANELS if name not in left_out], actions, faults)
-        with faults.of("pack"):
-            if not found.steps or found.program is not None:
-                return found
-    return state
-
-
-def _packed_in_calls(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return the state of a network without weights that last, as in training, with every product of its own."""
-    return [] if state.graph.lasting else [_all_of(state, ("panels",), actions, faults)]
-
-
-def _channels_last(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return the state with scales folded and every image of several convolutions with its channels side by side."""
-    several = [a for a in actions if a.name == "channels-last" and "all" in a.sites(state)]
-    start = (_folded(state, actions, faults) or [state])[-1]
-    return [_all_of(start, _LAST, actions, faults)] if several else []
-
-
-def _all_of(state: State, names: Sequence[str], actions: Sequence[Action], faults: Faults) -> State:
-    """Return the state after these actions wherever they are legal."""
-    rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
-    for name in (*names, *rest):
-        for action in (a for a in actions if a.name == name):
-            with faults.of(name):
-                sites = list(action.sites(state))
-                wanted = ("dense", "all") if name == "convolve" else ("all",)
-                several = [site for site in wanted if site in sites][:1]
-                one = [] if name in rest else sites if name == "phases" else sites[:1]
-                for site in several or one:
-                    state = taken(state, action, site)
-    return state
-
-
-def _in_tiles(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return states with convolutions by fewer multiplications: the estimate knows too little of their caches."""
-    found = []
-    small = _operations(state.graph) < _NETWORK
-    for action in (a for a in actions if a.name in _TILES and small):
-        with faults.of(action.name):
-            new = state
-            while site := next(iter(action.sites(new)), None):
-                new = taken(new, action, site)
-            found += [new] if new.steps != state.steps else []
-    return found
-
-
-def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return starts whose depthwise convolutions read copies, the other products in the library or in panels.
-
-    What comes in between is estimated to be worse than all in the library.
-    """
-    found = []
-    for stage in (a for a in actions if a.name == "stage"):
-        for first in (
-            a for a in actions if a.name in ("library", "convolve", "panels") and "dense" in a.sites(start)
-        ):
-            with faults.of(stage.name):
-                state = taken(start, first, "dense")
-                found += [taken(state, stage, site) for site in list(stage.sites(state))[:1]]
-    return found
 
 
 def _library_first(
@@ -326,12 +249,23 @@ def _library_first(
 
 
 def _varied(found: Sequence[Leaf]) -> list[Leaf]:
-    """Put leaves that differ from an earlier one only in versions of a kernel after all others."""
+    """Put leaves that differ from an earlier one only in versions of a kernel after all others.
+
+    The best whose products have other forms comes second: how fast a form is, is estimated by orders of magnitude.
+    """
     first: dict[frozenset[Step], Leaf] = {}
     for leaf in found:
         first.setdefault(frozenset(step for step in leaf.state.steps if step[0] not in _VERSIONS), leaf)
-    chosen = {id(leaf) for leaf in first.values()}
-    return [*first.values(), *(leaf for leaf in found if id(leaf) not in chosen)]
+    varied = list(first.values())
+    other = [leaf for leaf in varied if _forms(leaf) != _forms(varied[0])][:1]
+    order = {id(leaf): leaf for leaf in (*varied[:1], *other, *varied, *found)}
+    return list(order.values())
+
+
+def _forms(leaf: Leaf) -> tuple[frozenset[str], dict[str, str]]:
+    """Return which operations the library does, and the form of each product that is generated."""
+    decisions = leaf.state.decisions
+    return frozenset(decisions.native), {name: t.form for name, t in decisions.tilings.items()}
 
 
 def _is_plain(leaf: Leaf) -> bool:

@@ -132,10 +132,12 @@ def _reading(step: Contraction) -> int:
 
 
 def _fused(factor: Expression) -> int:
-    """Count the operations that compute an element of a factor."""
+    """Count the operations that compute an element of a factor; each value that it is chosen from counts as one."""
     within = list(walk(factor))
     computed = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
-    return computed + any(isinstance(e, Guard) for e in within)
+    places = {id(x) for e in within if isinstance(e, Load) for place in e.index for x in walk(place)}
+    values = sum(isinstance(e, Load) and id(e) not in places for e in within)
+    return computed + any(isinstance(e, Guard) for e in within) + max(0, values - 1 - computed)
 
 
 def _one_by_one(value: Expression, axis: str) -> bool:

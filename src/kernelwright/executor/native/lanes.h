@@ -186,7 +186,7 @@ template <class T> inline T div_int(T a, T b) {
   return a / b;
 }
 template <class T> inline T rem_int(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return T(-1);  // left open by the ISA; what an H200 gives
   if (std::is_signed<T>::value && b == T(-1)) return 0;
   return a % b;
 }

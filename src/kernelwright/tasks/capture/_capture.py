@@ -20,7 +20,7 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from ...records import ScalarSpec, TensorSpec, Workload
 from . import _attention
 from ._graph import Argument, Graph, Node, Ref, Value, plain
-from ._recorder import CONSTANT_ELEMENTS, Decompositions, constant, dtype_name, record
+from ._recorder import Decompositions, constant, dtype_name, record
 from ._recurrent import Whole, bare
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
     """Find the same graph by running the reference once on fake tensors: some 20 ms instead of 500.
 
     The operators are those of `capture`, except attention, which appears as the one that the device runs.
-    If the reference cannot run on fake tensors, or has small constants whose values they lose, it
+    If the reference cannot run on fake tensors, or has constants whose values they lose, it
     is captured.
 
     Returns:
@@ -104,7 +104,7 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
             found = _record(reference, workload, inputs, mode.from_tensor, "trace")
     except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` reports it properly
         return capture(problem, workload)
-    lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs and n.elements <= CONSTANT_ELEMENTS]
+    lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs]
     return capture(problem, workload) if lost else found
 
 

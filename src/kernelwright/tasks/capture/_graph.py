@@ -33,7 +33,8 @@ class Node:
     args: tuple[Argument, ...] = ()
     """Positional arguments. Dtypes, devices, layouts and memory formats are strings without `torch.`."""
     kwargs: tuple[tuple[str, Argument], ...] = ()
-    """Keyword arguments by name. A constant of at most 4,096 elements has its `value` here, flattened."""
+    """Keyword arguments by name. A constant of at most 4,096 elements has its `value` here, flattened,
+    a larger one, up to 16 MiB and 1 MiB compressed, what makes it, as text, under `packed` (`_packed.py`)."""
     shape: tuple[int, ...] = ()
     """Sizes of the result; `()` if there are several."""
     dtype: str = "tuple"

@@ -12,12 +12,13 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from ...system.dispatch_mode import DispatchMode
 from ._graph import Argument, Node, Ref, plain
+from ._packed import packed
 from ._recurrent import bare
 
 _aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
 CONSTANT_ELEMENTS = 4096
-"""Constants up to this size keep their values in the graph."""
+"""Constants up to this size keep their values as numbers in the graph, larger ones as text."""
 _ONE_AT_A_TIME = threading.RLock()
 _IN_PLACE = {
     "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
@@ -190,10 +191,14 @@ def getitem(name: str, source: str, index: int, value: torch.Tensor) -> Node:
 
 
 def constant(name: str, value: torch.Tensor) -> Node:
-    """Make the node of a tensor that the reference owns, with its values if it is small."""
+    """Make the node of a tensor that the reference owns, with its values unless they are too many."""
     kwargs: tuple[tuple[str, Argument], ...] = ()
-    if value.numel() <= CONSTANT_ELEMENTS and not torch._subclasses.fake_tensor.is_fake(value):
+    if torch._subclasses.fake_tensor.is_fake(value):
+        pass
+    elif value.numel() <= CONSTANT_ELEMENTS:
         kwargs = (("value", plain(value.flatten().tolist())),)
+    elif (text := packed(value)) is not None:
+        kwargs = (("packed", text),)
     return Node(name, "constant", (), kwargs, tuple(value.shape), dtype_name(value))
 
 

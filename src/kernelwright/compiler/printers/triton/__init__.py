@@ -25,8 +25,8 @@ from ._program import Choice, Printer
 
 __all__ = ["FORMS", "Choice", "Unprintable", "cost", "render", "space"]
 
-FORMS = ("native", "bias")
-"""Native regions run between the kernels, and add no bias to a convolution."""
+FORMS = ("native", "bias", "programs")
+"""Native regions run between the kernels, and add no bias to a convolution; reductions want many programs."""
 
 
 def render(

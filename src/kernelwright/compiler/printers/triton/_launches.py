@@ -41,6 +41,10 @@ from ...tile import (
 from .. import Unprintable
 
 Way = Choice["points", "rows", "single"]
+_MANY, _LONG = 2048, 4096
+"""Rows that keep a GPU busy with a program each; elements from which several programs for a row pay."""
+_LITTLE = 1 << 17
+"""Elements of which the order does not matter, so few that sequential loops would only wait for them."""
 _SHORT = 8
 """Iterations too few for the lanes of a block."""
 
@@ -143,16 +147,19 @@ def _names(body: Iterable[Statement]) -> set[str]:
 def _nest(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Statement, ...]]:
     """Return the loops that become the grid, and what a program does; values named between them are named in each."""
     nest, body = [loop], loop.body
-    while body and isinstance(only := body[-1], Loop) and _independent(only) and _passes(body[:-1], only):
+    while (
+        body and isinstance(only := body[-1], Loop) and _independent(only) and _passes(body[:-1], only, nest)
+    ):
         nest.append(only)
         body = (*body[:-1], *only.body)
     return tuple(nest), body
 
 
-def _passes(named: Sequence[Statement], loop: Loop) -> bool:
-    """Whether the statements before a loop may move into it: only values, and not into the lanes' loop."""
+def _passes(named: Sequence[Statement], loop: Loop, nest: Sequence[Loop]) -> bool:
+    """Whether the statements before a loop may move into it: only values, and not into the lanes' loop of many rows."""
     deep = any(isinstance(s, Loop) for s in loop.body)
-    return not named or (deep and all(isinstance(s, Let) for s in named))
+    few = product([length(outer) for outer in nest]) < _MANY and length(loop) > _LONG
+    return not named or ((deep or few) and all(isinstance(s, Let) for s in named))
 
 
 def _independent(loop: Loop) -> bool:
@@ -190,6 +197,8 @@ def _way(nest: tuple[Loop, ...], body: tuple[Statement, ...], lanes: str) -> Way
     if lanes == "inner":
         return "rows"
     long = [loop for loop in inner if not _is_short(loop)] or inner
+    if product([length(loop) for loop in nest]) * max(map(length, long)) <= _LITTLE:
+        return "rows"
     here = max(_side_by_side(loop.body, nest[-1].axis) for loop in long)
     below = max(_side_by_side(loop.body, loop.axis) for loop in long)
     return "points" if here >= below and here > 0 else "rows"
