@@ -68,10 +68,8 @@ def _anonymous(pid: int) -> _Words:
             middle = end if zeroed is None else min(end, start + zeroed)
             parts = [(start, middle, True), (middle, end, False)]
             for first, last, of_library in (part for part in parts if part[0] < part[1]):
-                joined = bool(found) and found[-1][1:] == (
-                    first,
-                    of_library,
-                )  # madvise splits what one block may span
+                # Advice such as madvise splits a mapping, and a block may lie on both sides.
+                joined = bool(found) and found[-1][1:] == (first, of_library)
                 found.append((found.pop()[0] if joined else first, last, of_library))
     return np.array(found, dtype=np.uint64).reshape(-1, 3)
 
