@@ -26,9 +26,9 @@ from kernelwright import ops
 from ._ops.sizes import GROUPS
 from .about import environment
 
-AT_ONCE = 14
-"""Processes at the same time."""
-SHARES = {"attention": 6, "lowbit": 3, "moe": 2, "norms": 2, "kmeans": 2, "rope": 2}
+TIMING = 3
+"""Processes that time; one has the GPU at a time."""
+SHARES = {"attention": 3, "lowbit": 3, "moe": 2, "norms": 2, "kmeans": 2, "rope": 2}
 """Families whose cases are shared by several processes: their kernels take long to compile."""
 
 
@@ -75,7 +75,7 @@ class Job:
         return folder / f"{self.family}{self.share}.out", folder / f"{self.family}{self.share}.err"
 
 
-def right(out: TextIO, seconds: float, names: list[str], device: str) -> list[dict[str, Any]]:
+def right(out: TextIO, seconds: float, names: list[str], device: str, at_once: int) -> list[dict[str, Any]]:
     """Run every family in processes; return the rows."""
     until = time.monotonic() + seconds
     jobs = [Job(name, i, SHARES.get(name, 1)) for name in names for i in range(SHARES.get(name, 1))]
@@ -84,7 +84,7 @@ def right(out: TextIO, seconds: float, names: list[str], device: str) -> list[di
     with tempfile.TemporaryDirectory() as folder:
         while waiting or running:
             left = until - time.monotonic()
-            while waiting and len(running) < AT_ONCE and left > 12:
+            while waiting and len(running) < at_once and left > 12:
                 running.append(waiting.pop(0))
                 running[-1].start(min(left - 4, max(40.0, seconds * 0.5)), device, Path(folder))
             for job in list(running):
@@ -122,24 +122,18 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def timed(path: Path, seconds: float, groups: list[str]) -> list[dict[str, Any]]:
-    """Compile in processes beside each other, time in one, and return its rows."""
+    """Time groups in some processes, which have the GPU in turn; return their rows."""
     until = time.monotonic() + seconds
-    command = [sys.executable, "-m", "benchmarks.gpu._ops.timed", "--groups"]
-    errors = subprocess.DEVNULL
-    warming = [
-        subprocess.Popen([*command, g, "--warm"], stdout=errors, stderr=errors, start_new_session=True)
-        for g in groups
-    ]
-    while any(p.poll() is None for p in warming) and time.monotonic() < until - seconds * 0.55:
-        time.sleep(0.2)
-    _end(warming)
-    left = until - time.monotonic()
-    run = [*command, *groups, "--seconds", str(left - 6), "--out", str(path)]
-    with subprocess.Popen(run, start_new_session=True) as process:
-        try:
-            process.wait(timeout=left - 2)
-        except subprocess.TimeoutExpired:
-            _end([process])
+    one_thread = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.gpu._ops.timed", "--groups", *groups[i::TIMING],
+             "--seconds", str(seconds - 12), "--out", str(path)], env=one_thread, start_new_session=True,
+        ) for i in range(min(TIMING, len(groups)))
+    ]  # fmt: skip
+    while any(p.poll() is None for p in running) and time.monotonic() < until - 2:
+        time.sleep(0.1)
+    _end(running)
     return [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
 
 
@@ -178,6 +172,7 @@ def main() -> int:
     parser.add_argument("--groups", nargs="*", default=list(GROUPS))
     parser.add_argument("--families", nargs="*", default=list(ops.families()))
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--at-once", type=int, default=8, help="processes of `right` at the same time")
     options = parser.parse_args()
     about = {} if options.device == "cpu" else environment("benchmarks.gpu.ops")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -186,7 +181,7 @@ def main() -> int:
         out.write(json.dumps(about) + "\n")
         out.flush()
         if options.part == "right":
-            table(right(out, options.seconds, options.families, options.device))
+            table(right(out, options.seconds, options.families, options.device, options.at_once))
     if options.part == "time":
         table_of_times(timed(path, options.seconds, options.groups))
     return 0
