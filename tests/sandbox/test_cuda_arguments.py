@@ -85,3 +85,16 @@ def test_a_hand_over_costs_what_its_own_outputs_take(pools):
             worker.call([number])
             assert worker.fetch().outputs[0].shape == outputs[0].shape
     assert [m["capacity"] for m in asked if m["op"] == "fetch"] == [4 << 20, 256]
+
+
+def test_a_late_call_is_fetched_like_any_other(pools):
+    pool = pools("none")
+    with pool.worker(payload("def run(x): return x + 1\n")) as worker:
+        pool.arena.reset()
+        slot = pool.arena.place(torch.zeros(4))
+        number = worker.bind([slot], vector())
+        worker.call([number])
+        pool.arena.refill(slot, torch.ones(4))
+        worker.call_late(number)
+        assert worker.fetch().outputs[0].tolist() == [2.0] * 4
+        assert worker.fetch(0).outputs[0].tolist() == [1.0] * 4
