@@ -83,7 +83,9 @@ def test_what_a_request_takes_is_asked_of_a_baseline_and_on_a_gpu_alone(problem,
         problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
     )
     empty_us = iter([350.0, 300.0, 900.0])
-    baseline = SimpleNamespace(on_gpu=on_gpu, call=lambda sets, _, fill: SimpleNamespace(time_us=next(empty_us)))
+    baseline = SimpleNamespace(
+        on_gpu=on_gpu, call=lambda sets, _, fill: SimpleNamespace(time_us=next(empty_us))
+    )
     runner.variants = [
         SimpleNamespace(name="candidate", worker=SimpleNamespace(on_gpu=on_gpu)),
         SimpleNamespace(name="eager", worker=baseline),
