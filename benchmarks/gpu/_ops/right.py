@@ -120,7 +120,10 @@ class Family:
                 if left:
                     workload = left.pop()
                     inputs = problem.inputs(workload, 7)
-                    if sum(x.numel() for x in inputs if isinstance(x, torch.Tensor)) <= most:
+                    odd = (
+                        self.device == "cpu" and inputs[0].dtype is torch.bfloat16
+                    )  # the interpreter's products are wrong
+                    if not odd and sum(x.numel() for x in inputs if isinstance(x, torch.Tensor)) <= most:
                         yield cases.op, workload.name, list(inputs)
 
     def one(self, op: str, arguments: list[Any]) -> dict[str, Any]:
