@@ -73,6 +73,8 @@ def wrong(op: str, got: torch.Tensor, own: torch.Tensor, exact: torch.Tensor) ->
     if not got.is_floating_point():
         share = (got != own).double().mean().item() if got.numel() else 0.0
         return f"{share:.3g} of whole numbers differ" if share > (0.002 if op in UNSURE else 0) else ""
+    told = own.isfinite() | ~exact.isfinite()  # elsewhere the reference overflows where float64 does not
+    got, own, exact = got[told], own[told], exact[told]
     if not torch.equal(got.isnan(), own.isnan()):
         return f"NaN at {int(got.isnan().sum())} places, the reference at {int(own.isnan().sum())}"
     finite = exact.isfinite() & own.isfinite()
