@@ -9,7 +9,6 @@ import torch
 from tests.models.conftest import written
 from torch import nn
 
-from kernelwright.api.judge import judge
 from kernelwright.errors import InputError
 from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
@@ -18,7 +17,6 @@ from kernelwright.models._assemble import Accepted, assemble
 from kernelwright.models._print import Unprintable
 from kernelwright.models._task import graph_text, region_sketch
 from kernelwright.models._timing import timed
-from kernelwright.models._whole_task import whole_task
 from kernelwright.records import Candidate, SourceFile
 from kernelwright.tasks.forms._source import run_source
 
@@ -41,25 +39,6 @@ KW_KERNEL(norm) {
     for (int64_t i = 0; i < n; ++i) out.data()[r * n + i] = x.data()[r * n + i] * scale * w.data()[i];
   }
 }
-"""
-EXPERTS = """
-import torch
-import transformers.integrations.moe
-
-
-class Experts(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.randn(2, 8, 8))
-
-    def forward(self, x):
-        ends = torch.tensor([4, 8], dtype=torch.int32)
-        return torch.ops.transformers.grouped_mm_fallback(x * 1.25, self.weight, offs=ends)
-
-
-def build():
-    torch.manual_seed(0)
-    return Experts().eval(), (torch.randn(8, 8),)
 """
 PACKING = """
 import torch
@@ -255,19 +234,3 @@ def test_an_operator_that_no_other_process_can_import_is_named(calling):
     sys.modules["brings_twice"].__spec__ = None
     with pytest.raises(Unprintable, match=r"brought\.twice\.default is defined in 'brings_twice'"):
         calling.candidate()
-
-
-@pytest.mark.long
-def test_a_worker_calls_an_operator_of_transformers_between_kernels(tmp_path, monkeypatch):
-    pytest.importorskip("transformers")
-    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
-    path = written(tmp_path, "experts.py", EXPERTS)
-    bench = Bench(path)
-    scaled = bench.accepted("mul", "def run(x):\n    return x * 1.25\n")
-    whole = whole_task(bench.loaded, capture_model(bench.loaded), {bench.capture.name: bench.times})
-    made = assemble(bench.capture, bench.times, [scaled], whole.state, whole.names)
-    assert "grouped_mm_fallback" in made.sources[0].text and "_part0(" in made.sources[0].text
-    judgement = judge(
-        whole.task, made, screen=True, device="cpu", baselines=("eager",), store=tmp_path / "store"
-    )
-    assert judgement.speedup is not None, judgement.reason
