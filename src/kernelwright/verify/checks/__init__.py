@@ -37,8 +37,8 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
     ArgumentsOnly(), EarlierOutputs(), FreshContent(), StreamOrdered(), WeightsFollowed(), OneElement(),
-    ConstantsFollowed(), WeightElementsFollowed(), Repeatable(), NothingKept(), CountersMoved(), Endurance(), Deployment(), Relations(),
-    Modes(), Calls(), Sanitised(), ProcessClean(),
+    ConstantsFollowed(), WeightElementsFollowed(), Repeatable(), NothingKept(), CountersMoved(), Endurance(),
+    Deployment(), Relations(), Modes(), Calls(), Sanitised(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)
