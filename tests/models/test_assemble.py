@@ -1,9 +1,12 @@
 """The model's graph with kernels in place of regions: the same answers, whatever the kernels are written in."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.models.conftest import written
 from torch import nn
 
 from kernelwright.errors import InputError
@@ -11,9 +14,11 @@ from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
 from kernelwright.models import capture_model, load_model, regions_of
 from kernelwright.models._assemble import Accepted, assemble
-from kernelwright.models._task import region_sketch
+from kernelwright.models._print import Unprintable
+from kernelwright.models._task import graph_text, region_sketch
 from kernelwright.models._timing import timed
 from kernelwright.records import Candidate, SourceFile
+from kernelwright.tasks.forms._source import run_source
 
 CPP = """
 #include "kernelwright.h"
@@ -188,21 +193,44 @@ def test_a_buffer_is_changed_as_the_model_changes_it_and_constants_are_computed_
     assert text.index("aten.cos.default(") < text.index("def run(")
 
 
-def test_an_operator_of_another_library_is_looked_up_when_it_is_called(monkeypatch, tmp_path):
-    """A worker loads the candidate before it has the model, whose imports bring the operator."""
+@pytest.fixture
+def calling(tmp_path, monkeypatch):
+    """Make a model that calls an operator of a library of its own, and a kernel beside it."""
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(tmp_path)
+    written(
+        tmp_path,
+        "brings_twice.py",
+        """
+        import torch
 
-    @torch.library.custom_op("assembled::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
+        @torch.library.custom_op("brought::twice", mutates_args=())
+        def twice(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
 
-    twice.register_fake(torch.empty_like)
+        twice.register_fake(torch.empty_like)
+        """,
+    )
+    library = importlib.import_module("brings_twice")
 
     class Calling(nn.Module):
         def forward(self, x):
-            return twice(x.relu())
+            return library.twice(x.relu())
 
-    bench = Bench(Calling(), (torch.randn(4, 8),))
-    assert torch.equal(bench.call(), native(bench))
-    head = bench.candidate().sources[0].text.partition("def run(")[0]
-    assert "aten.relu" in head and "assembled" not in head
+    yield Bench(Calling(), (torch.randn(4, 8),))
+    sys.modules.pop("brings_twice", None)
+
+
+def test_what_brings_an_operator_of_another_library_is_imported(calling):
+    """A kernel's process has torch alone, and not the model."""
+    assert torch.equal(calling.call(), native(calling))
+    alone = graph_text(calling.capture, calling.times)
+    for text in (calling.candidate().sources[0].text, alone):
+        assert text.index("import brings_twice\n") < text.index("torch.ops.brought.twice")
+    assert torch.equal(run_source(alone, "alone.py").Model()(*calling.loaded.args), native(calling))
+
+
+def test_an_operator_that_no_other_process_can_import_is_named(calling):
+    sys.modules["brings_twice"].__spec__ = None
+    with pytest.raises(Unprintable, match=r"brought\.twice\.default is defined in 'brings_twice'"):
+        calling.candidate()

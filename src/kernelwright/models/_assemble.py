@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..records import Candidate, SourceFile, Task
 from ..tasks.capture import UNPACK
 from ._capture import Capture
+from ._operators import imports_of
 from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region, operator_name
 from ._task import packed
@@ -50,6 +51,7 @@ def assemble(
 
     Raises:
         InputError: kernels cannot be in one candidate: flags, exports or files of the same name differ.
+        Unprintable: an operator between them, or a constant, cannot be written into a file.
     """
     parts = [_Part(number, accepted) for number, accepted in enumerate(kernels)]
     sources: dict[str, SourceFile] = {}
@@ -188,7 +190,8 @@ class _Body:
         operators = [f"{name} = torch.ops.{target}" for target, name in self._operators.items()]
         prepare = self._prepare(state) if packs else []
         return "\n".join([
-            *_HEAD.splitlines(), *definitions, *UNPACK.splitlines(), "", "", *operators, *fixed, *prepare, "", "",
+            *_HEAD.splitlines(), *imports_of(self._capture.nodes), *_LOADING.splitlines(), *definitions,
+            *UNPACK.splitlines(), "", "", *operators, *fixed, *prepare, "", "",
             f"def run({', '.join(taken)}):", *head, *lines, "",
         ])  # fmt: skip
 
@@ -304,11 +307,8 @@ class _Body:
         return self._names[node]
 
     def _short(self, call: str) -> str:
-        """Give torch's own operator a name of the module's, which is found faster than three attributes.
-
-        Another library's is looked up in the call: it is there when that library has been imported.
-        """
-        match = re.match(r"torch\.ops\.(aten\.[\w.]+)\(", call)
+        """Give an operator a name of the module's, which is found faster than three attributes."""
+        match = re.match(r"torch\.ops\.([\w.]+)\(", call)
         if match is None:
             return call
         short = self._operators.setdefault(match[1], "_" + match[1].removeprefix("aten.").replace(".", "_"))
@@ -321,7 +321,8 @@ import importlib.util
 from pathlib import Path
 
 import torch
-
+'''
+_LOADING = """
 
 def _loaded(name, **given):
     spec = importlib.util.spec_from_file_location(f"{__name__}_{name[:-3]}", Path(__file__).parent / name)
@@ -338,4 +339,4 @@ class _Renamed:
     def __getattr__(self, name):
         found = getattr(self._library, self._prefix + name)
         setattr(self, name, found)
-        return found'''
+        return found"""

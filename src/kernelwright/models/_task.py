@@ -10,13 +10,14 @@ from ..tasks.capture import UNPACK
 from ..tasks.capture import packed as packed_text
 from ..tasks.forms import kernelbench
 from ._capture import Capture
+from ._operators import imports_of
 from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region
 from ._timing import Fact, Timed
 
 _FILE = """import torch
 from torch import nn
-{unpack}
+{imports}{unpack}
 
 class Model(nn.Module):
     def __init__(self):
@@ -95,6 +96,7 @@ def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
     ]
     unpack = UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
     return _FILE.format(
+        imports="",
         unpack=unpack,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=arguments,
@@ -160,6 +162,7 @@ def graph_text(capture: Capture, timed: Timed) -> str:
     ]
     inputs = [_input(timed.facts[n], capture.values[n]) for n in capture.inputs]
     return _FILE.format(
+        imports="".join(f"{line}\n" for line in imports_of(capture.nodes)),
         unpack=UNPACK,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
