@@ -1,5 +1,8 @@
 """CUDA programs, host half and device half, run as they are on a machine without CUDA."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -263,3 +266,39 @@ def test_a_function_that_tvm_ffi_exports_is_called_with_tensors():
     assert np.array_equal(y, 2 * x)
     with pytest.raises(FaultError, match="out-of-bounds"):
         program.call("twice", x, y, 128)
+
+
+ANOTHER = "".join(
+    f'extern "C" int {name}(...) {{ return 35; }}\n'
+    for name in (
+        "__cudaLaunchKernel",
+        "cudaLaunchKernel",
+        "cudaMalloc",
+        "cudaStreamCreate",
+        "cudaGetLastError",
+    )
+)
+CALLED = """
+__global__ void fill(int* y) { y[threadIdx.x] = threadIdx.x; }
+extern "C" int filled(int* y) {
+  cudaStream_t s;
+  if (cudaStreamCreate(&s)) return 1;
+  fill<<<1, 32, 0, s>>>(y);
+  return cudaGetLastError();
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.needs("nvcc")
+def test_another_runtime_that_was_loaded_before_is_not_called(tmp_path):
+    """Torch built for CUDA loads NVIDIA's runtime so that all find its functions."""
+    (tmp_path / "other.cpp").write_text(ANOTHER)
+    subprocess.run(["g++", "-shared", "-fPIC", "other.cpp", "-o", "other.so"], cwd=tmp_path, check=True)
+    script = (
+        f"import ctypes, numpy; ctypes.CDLL({str(tmp_path / 'other.so')!r}, mode=ctypes.RTLD_GLOBAL)\n"
+        "from kernelwright.executor.program import load_program\n"
+        f"y = numpy.zeros(32, numpy.int32); assert load_program({CALLED!r}).call('filled', y) == 0\n"
+        "assert y.tolist() == list(range(32))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

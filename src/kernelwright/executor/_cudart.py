@@ -1,10 +1,13 @@
 """The CUDA runtime of a machine without a GPU: `host/cudart.cpp`, built once, loaded before what calls it."""
 
+import contextlib
 import ctypes
 import functools
+import os
 import re
+import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +18,8 @@ from . import _native
 HOST: Final = Path(__file__).parent / "host"
 _SOURCES: Final = ("cudart.cpp", "tensormap.h")
 _BUILD_S: Final = 300.0
+_NAME: Final = "libkernelwright-cudart.so"
+"""What libraries that call the runtime name as needed, whatever its file is called."""
 MAGIC: Final = 0xBA55ED50
 PTX: Final = 1
 _DEFINED: Final = re.compile(r"^(?:API|DRIVER|extern \"C\" .*?)\s*\b(_*cu[A-Z]?\w+)\(", re.MULTILINE)
@@ -63,16 +68,43 @@ def built(nvcc: str) -> Path:
     """Return the runtime's library, built where this machine has not built it yet."""
     source = HOST / "cudart.cpp"
 
+    words = [
+        "-std=c++17", "-x", "c++", "-O1", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "--cudart=none",
+        f"-Xlinker=-soname={_NAME},-Bsymbolic",
+    ]  # fmt: skip
+
     def build(folder: Path, into: Path) -> None:
-        words = [
-            nvcc, "-std=c++17", "-x", "c++", "-O1", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-            "--cudart=none", str(source), "-o", str(into),
-        ]  # fmt: skip
-        done = run_tool(words, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[HOST])
+        done = run_tool(
+            [nvcc, *words, str(source), "-o", str(into)],
+            deadline_s=_BUILD_S,
+            folder=folder,
+            closed=True,
+            readable=[HOST],
+        )
         if done.timed_out or done.returncode != 0:
             raise MissingToolError(f"nvcc did not build the executor's CUDA runtime:\n{done.output[:4000]}")
 
-    return _native.cached(_native.key(b"cudart", *((HOST / name).read_bytes() for name in _SOURCES)), build)
+    made_of = (" ".join(words).encode(), *((HOST / name).read_bytes() for name in _SOURCES))
+    return _native.cached(_native.key(b"cudart", *made_of), build)
+
+
+@contextlib.contextmanager
+def linked(nvcc: str, folder: Path) -> Iterator[str]:
+    """Put the runtime into a folder for as long as something is linked there; yields the word for nvcc."""
+    place = folder / _NAME
+    shutil.copyfile(built(nvcc), place)
+    try:
+        yield _NAME
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def bind(library: Path) -> ctypes.CDLL:
+    """Load what was linked with the runtime, which is loaded, so that it calls that one.
+
+    Torch built for CUDA brings NVIDIA's own, whose functions every later library would find first otherwise.
+    """
+    return ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
 
 
 @functools.lru_cache

@@ -66,7 +66,8 @@ class Cuda(real_cuda.Cuda):
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
         ptx = flags_for(architecture(TARGET, candidate))
-        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, ptx)
+        with _cudart.linked(nvcc, folder) as runtime:
+            built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, [*ptx, runtime])
         return built if built.status is not BuildStatus.OK else _prepared(nvcc, candidate, folder, built)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
@@ -81,6 +82,7 @@ class Cuda(real_cuda.Cuda):
             device().options = options()
             return _on_device(candidate, artefact)
         device().options = options()
+        _cudart.bind(artefact / LIBRARY)
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
         device().prepare()
         given = functools.partial(device().call, entry, outputs=len(outputs))

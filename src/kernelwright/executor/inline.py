@@ -78,7 +78,10 @@ def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s:
         nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
         f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.so",
     ]  # fmt: skip
-    done = run_tool(words, deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS])
+    with _cudart.linked(nvcc, folder) as runtime:
+        done = run_tool(
+            [*words, runtime], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS]
+        )
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
     if done.returncode != 0:
@@ -106,6 +109,7 @@ def install(folder: Path) -> None:
             raise NotExecutedError(
                 f"not executed: load_inline of {name!r}, whose sources the build did not see"
             )
+        _cudart.bind(library)
         return _extension(tvm_ffi.load_module(str(library)), library)
 
     setattr(extension, "load_inline", load_inline)  # noqa: B010

@@ -59,11 +59,13 @@ class _Limits:
     float32: int
     """Results of 32-bit additions, multiplications and their fusion, of all lanes together, in a clock."""
     float64: int
+    blocks_us: float = 0.0
+    """Between the starts of two blocks, on the whole device; 0 where nobody has measured it."""
 
 
 _LIMITS: Final = {
     "8.0": _Limits(64, 32, 64, 32), "8.6": _Limits(48, 16, 128, 2), "8.9": _Limits(48, 24, 128, 2),
-    "9.0": _Limits(64, 32, 128, 64),
+    "9.0": _Limits(64, 32, 128, 64, 6.0e-4),
 }  # fmt: skip
 _INTEGER, _SPECIALS, _LANES = 64, 16, 32
 """Results in a clock: of integers, of approximations; and addresses of loads and stores."""
@@ -123,7 +125,8 @@ def registers_of(ptx: str, target: str, kernel: str) -> int:
         path.write_text(ptx)
         words = [tool, f"-arch={target}", "-v", "-e", kernel, path.name, "-o", "kernel.cubin"]
         done = run_tool(words, deadline_s=_PTXAS_S, folder=Path(name), closed=True)
-    found = ptxas_evidence(done.output).get(f"{target}.registers", 0) if done.returncode == 0 else 0
+    name = f"{target.rstrip('af')}.registers"  # of sm_90a it is noted under sm_90
+    found = ptxas_evidence(done.output).get(name, 0) if done.returncode == 0 else 0
     return found if isinstance(found, int) else 0
 
 
@@ -155,7 +158,9 @@ class _Model:
 
     def result(self) -> ModelledTime:
         """Put the terms together."""
-        terms = {"start": _START_US, **self._memory(), **self._arithmetic(), "latency": self._latency()}
+        launch = self._blocks * self._limits.blocks_us
+        terms = {"start": _START_US, "launch": (launch, 1.1 * launch), **self._memory(), **self._arithmetic(),
+                 "latency": self._latency()}  # fmt: skip
         terms = {name: (low, high) for name, (low, high) in terms.items() if high > 0}
         low, high = max(t[0] for t in terms.values()), sum(t[1] for t in terms.values())
         peak = max(n.value for n in (*self._spec.vector.values(), *self._tensor_peaks()))

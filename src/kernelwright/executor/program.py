@@ -43,7 +43,7 @@ class Program:
 
     def __init__(self, library: Path, held: Device) -> None:
         self._path = library
-        self._library = ctypes.CDLL(str(library))
+        self._library = _cudart.bind(library)
         self.device = held
         """Where it runs."""
 
@@ -90,14 +90,15 @@ def load_program(
     target = target or target_for(source)
     words = [nvcc, *flags_for(target), *standard(flags), *_ffi_words(source), *flags]
     made_of = [nvcc_version(nvcc), *words, contents(include), source]
-    name = _native.key(b"program", *(part.encode() for part in made_of))
+    name = _native.key(b"program, linked", *(part.encode() for part in made_of))
 
     def build(folder: Path, into: Path) -> None:
         (folder / "kernel.cu").write_text(source)
-        done = run_tool(
-            [*words, *included(include), "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", into.name],
-            deadline_s=_COMPILE_S, folder=folder, closed=True, readable=include,
-        )  # fmt: skip
+        with _cudart.linked(nvcc, folder) as runtime:
+            done = run_tool(
+                [*words, *included(include), "-shared", "-Xcompiler", "-fPIC", "kernel.cu", runtime, "-o", into.name],
+                deadline_s=_COMPILE_S, folder=folder, closed=True, readable=include,
+            )  # fmt: skip
         if done.timed_out:
             raise InputError(f"nvcc did not end within {_COMPILE_S:g} s")
         if done.returncode != 0:

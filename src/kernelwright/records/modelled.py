@@ -27,7 +27,7 @@ class ModelledTime(Record):
     """As if nothing were."""
     term: str
     """What most of it is: `dram`, `l2`, `l1`, `shared`, `issue`, `float32`, `float64`, `integer`, `special`, `tensor`,
-    `latency` or `start`."""
+    `latency`, `launch` (of blocks) or `start`."""
     terms_us: dict[str, tuple[float, float]]
     """The least and the greatest time of each."""
     occupancy: float
