@@ -142,6 +142,8 @@ class Form:
     """The function that a kernel is; empty where it is `ModelNew` itself."""
     cheats: tuple[str, ...] = field(default=())
     """Folders of cheats that work by its rules alone."""
+    one_size: bool = False
+    """Whether a problem has one size alone, so that a kernel for that size is no cheat."""
 
 
 FORMS = {
@@ -167,10 +169,12 @@ FORMS = {
         3, function="run", cheats=("flashinfer-bench",),
     ),
     "tritonbench": Form(
-        {"data/TritonBench_T_v1/planted_rows.py": _TESTED}, 1, function="planted_rows", cheats=("tritonbench",)
+        {"data/TritonBench_T_v1/planted_rows.py": _TESTED}, 1, function="planted_rows", cheats=("tritonbench",),
+        one_size=True,
     ),
     "kernelbench-x": Form(
-        {"data/kernelbenchx/Reduce/planted_rows.py": _LISTED}, 1, function="planted_rows", cheats=("tritonbench",)
+        {"data/kernelbenchx/Reduce/planted_rows.py": _LISTED}, 1, function="planted_rows", cheats=("tritonbench",),
+        one_size=True,
     ),
     "sol-execbench": Form(
         {"examples/planted/planted/definition.json": _DEFINITION, "examples/planted/planted/workload.jsonl": _SEEN},

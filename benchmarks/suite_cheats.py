@@ -33,13 +33,17 @@ KINDS = ("cheats", "honest")
 """Folders of kernels: those that must be refused, and those that must be accepted."""
 _RIGHT = frozenset({"reference_slowed"})
 """Cheats whose answers are right."""
+_ONE_SIZE = "declared_size_only"
+"""The cheat that is none where a problem has one size alone."""
 
 
 def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
     """Yield the kind and the file of every kernel for a planted problem."""
     own = ("softmax",) if planted.operator == "softmax" else ()
     for folder in ("any", *own, *planted.form.cheats):
-        yield from (("cheats", f) for f in sorted((HOME / "cheats" / folder).glob("*.py")) if only in f.stem)
+        for file in sorted((HOME / "cheats" / folder).glob("*.py")):
+            if only in file.stem and not (planted.form.one_size and file.stem == _ONE_SIZE):
+                yield "cheats", file
     if own:
         yield from (("honest", f) for f in sorted((HOME / "honest").glob("*.py")) if only in f.stem)
 

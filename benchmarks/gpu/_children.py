@@ -79,7 +79,10 @@ def _feed(
             if child is None or child.is_over:
                 child, fresh = _Child(module), True
             limit = min(until, time.monotonic() + (2 if fresh else 1) * each_s)
-            found.put({**item, **child.ask(item, limit)})
+            answer = child.ask(item, limit)
+            if answer["status"] == "hung" and limit == until:
+                answer["status"] = "not finished"
+            found.put({**item, **answer})
             fresh = False
     finally:
         if child is not None:

@@ -1,7 +1,8 @@
 """One printed schedule on the GPU, held against float64: the child of `benchmarks.gpu.schedule`.
 
 A problem's answers are held to the contract's limits, in units of torch's own error on the same GPU with TF32 off;
-what exceeds them is held once more to the oracle's best estimate, as the judge does. Free GPU memory is filled with
+what exceeds them is held once more to the oracle's best estimate, as the judge does, and is `as torch` if torch's
+answer on the GPU exceeds that too. Free GPU memory is filled with
 NaN before a call, so that what is not written shows.
 """
 
@@ -37,7 +38,7 @@ _DTYPES = ("float32", "float16", "bfloat16", "int64", "bool")
 
 
 def answer(item: Row) -> Row:
-    """Take one item as far as it goes: `right`, `wrong`, `not printed`, `not compiled`, `failed`."""
+    """Take one item as far as it goes: `right`, `as torch`, `wrong`, `not printed`, `not compiled`, `failed`."""
     started = time.monotonic()
     row: Row = {}
     try:
@@ -141,8 +142,16 @@ def _held(problem: Problem, workload: Workload, function: Any, row: Row) -> None
         row |= _compared(problem, after, expected, torchs, inputs)
     if row["status"] == "wrong" and row.get("inexact"):
         case = Oracle(problem).make(workload, seed, inputs, state, measured=True)
-        errors = [error_against(g.cpu(), t, case.tensors) for g, t in zip(got, case.outputs, strict=True)]
-        row |= {"status": "right" if all(e.ok for e in errors) else "wrong", "second_look": True}
+        is_right, is_torch_right = (
+            all(
+                error_against(o.cpu(), t, case.tensors).ok for o, t in zip(outputs, case.outputs, strict=True)
+            )
+            for outputs in (got, native.outputs)
+        )
+        row |= {
+            "status": "right" if is_right else "wrong" if is_torch_right else "as torch",
+            "second_look": True,
+        }
     if row["status"] == "wrong":
         again = _called(function, there, [held[s.name].clone() for s in workload.state])
         row["repeats"] = all(

@@ -37,9 +37,9 @@ _CHOICES: tuple[dict[str, Scalar], ...] = (
 )  # fmt: skip
 """Tried beside the default, where the space has them."""
 _LEAVES, _VARIANTS = 5, 14
-_ROUNDS, _SECONDS, _FIRST, _HOPELESS = 21, 1.2, 3, 4.0
+_ROUNDS, _SECONDS, _FIRST, _HOPELESS = 13, 0.6, 3, 3.0
 """Most rounds, and seconds, of a problem; after so many rounds, variants so many times slower than the best are out."""
-_MOST_BYTES = 2.5e9
+_MOST_BYTES = 13e9
 """Arguments, weights and results of a problem; more children hold theirs at the same time."""
 _CONVOLUTION = torch.nn.modules.conv._ConvNd
 _FLUSH_BYTES = 256 << 20
@@ -95,8 +95,9 @@ def _timed(path: Path, row: Row) -> None:
     made = list(_compiled(found, workload))
     row["compiled_s"] = round(sum(m["compile_s"] for m in made), 1)
     row["variants"] = [{k: v for k, v in m.items() if k != "function"} for m in made]
-    state = {name: t.cuda() for name, t in problem.state(workload, 0).items()}
-    with torch.device("cuda"):
+    drawn = problem.state(workload, 0)
+    with gpu(), torch.device("cuda"):
+        state = {name: t.cuda() for name, t in drawn.items()}
         model = problem.reference(workload, state)
         inputs = runpy.run_path(str(path))["get_inputs"]()
     there = [a.cuda() if isinstance(a, torch.Tensor) else a for a in inputs]

@@ -15,7 +15,8 @@ import statistics
 import time
 import traceback
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,21 @@ import numpy as np
 
 from .about import environment
 from .driver import Driver, Placed
-from .timed_kernels import Timed, record_of, timed
+from .timed_kernels import Launch, record_of, timed
 
 ROUNDS = 9
 ROUND_US = 1500.0
 """Of launches in a row, at least one."""
 TOGETHER = 4
 """Kernels whose memory lies on the device at once, taking turns."""
+AHEAD = 8
+"""Kernels whose inputs are made ahead."""
 
 
-def placed(driver: Driver, case: Timed, row: dict[str, Any], image: bytes) -> tuple[Placed, bool]:
-    """Put a launch on the device, do it once and return whether it is right."""
-    launch = case.whole()
+def placed(
+    driver: Driver, launch: Launch, row: dict[str, Any], image: bytes
+) -> tuple[Placed, Callable[[], bool]]:
+    """Put a launch on the device, do it once and return what tells whether it is right."""
     record = record_of(row, image, launch)
     there = driver.place(record)
     driver.start(there)
@@ -46,7 +50,7 @@ def placed(driver: Driver, case: Timed, row: dict[str, Any], image: bytes) -> tu
         if array is not None:
             content = driver.result(there, names.index(f"argument {number}"))
             array[...] = np.frombuffer(content, array.dtype).reshape(array.shape)
-    return there, bool(launch.right())
+    return there, launch.right
 
 
 def rounds(driver: Driver, there: Sequence[Placed]) -> list[list[float]]:
@@ -75,29 +79,32 @@ def measured(cases: Path, seconds: float) -> Iterator[dict[str, Any]]:
     """Yield a row for each kernel: modelled and timed."""
     end = time.monotonic() + seconds
     driver = Driver()
-    with zipfile.ZipFile(cases) as file:
+    with zipfile.ZipFile(cases) as file, ThreadPoolExecutor(AHEAD) as pool:
         device = "h200-sxm" if "H200" in driver.name() else "h100-sxm"
-        rows = {
-            (r["family"], r["name"]): r | {"modelled": r["modelled"][device]}
-            for r in json.loads(file.read("rows.json"))
-        }
+        known = json.loads(file.read("rows.json"))
+        rows = {(r["family"], r["name"]): r | {"modelled": r["modelled"][device]} for r in known}
         waiting = [c for c in timed() if (c.family, c.name) in rows]
+        made: dict[tuple[str, str], Future[Launch]] = {}
         while waiting and time.monotonic() < end:
-            family = waiting[0].family
-            part = [c for c in waiting if c.family == family][:TOGETHER]
+            part = [c for c in waiting if c.family == waiting[0].family][:TOGETHER]
             waiting = [c for c in waiting if c not in part]
-            kept: list[tuple[dict[str, Any], Placed]] = []
-            for case in part:
-                row = rows[case.family, case.name]
-                there, right = placed(driver, case, row, file.read(row["image"]))
-                if right:
-                    kept.append((row, there))
-                else:
-                    driver.free(there)
-                    yield {**_kept(row), "right": False}
-            for (row, there), times in zip(kept, rounds(driver, [t for _, t in kept]), strict=True):
-                driver.free(there)
-                yield {**_kept(row), "right": True, "us": statistics.median(times), "times_us": times}
+            for c in (*part, *waiting[: AHEAD - TOGETHER]):
+                if (c.family, c.name) not in made:
+                    made[c.family, c.name] = pool.submit(c.whole)
+            own = [rows[c.family, c.name] for c in part]
+            launches = [made.pop((c.family, c.name)).result() for c in part]
+            there = [
+                placed(driver, x, row, file.read(row["image"])) for x, row in zip(launches, own, strict=True)
+            ]
+            right = [pool.submit(check) for _, check in there]
+            for row, (one, _), ok, times in zip(
+                own, there, right, rounds(driver, [p for p, _ in there]), strict=True
+            ):
+                driver.free(one)
+                found: dict[str, Any] = {"right": bool(ok.result())}
+                if found["right"]:
+                    found |= {"us": statistics.median(times), "times_us": times}
+                yield _kept(row) | found
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k("
 WARPS = 16
 """Warps, and so products, of each `mma` form."""
 _REAL = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-QUIET = Options(races=False, count=False)
+QUIET = Options(races=False, count=False, hopper_sums=True)
 
 MMA = {
     **{("m16n8k16", k, k, "f32"): (4, 2, 4) for k in ("f16", "bf16")},

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,78 +26,81 @@ from kernelwright import ops
 from ._ops.sizes import GROUPS
 from .about import environment
 
-AT_ONCE = 8
-"""Families that are run at the same time."""
-FIRST = ("attention", "scan", "moe", "norms", "lowbit", "loss", "logits", "optim", "kmeans", "sparse")
+TIMING = 3
+"""Processes that time; one has the GPU at a time."""
+SHARES = {"attention": 3, "lowbit": 3, "moe": 2, "norms": 2, "kmeans": 2, "rope": 2}
+"""Families whose cases are shared by several processes: their kernels take long to compile."""
 
 
-def right(out: TextIO, seconds: float, names: list[str], device: str) -> list[dict[str, Any]]:
-    """Run every family in a process; return the rows."""
+@dataclass
+class Job:
+    """Some cases of a family, in a process."""
+
+    family: str
+    share: int
+    shares: int
+    deadline: float = 0.0
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self, seconds: float, device: str, folder: Path) -> None:
+        """Start the process."""
+        command = [
+            sys.executable, "-m", "benchmarks.gpu._ops.right", self.family, "--seconds", str(seconds - 8),
+            "--device", device, "--share", str(self.share), str(self.shares),
+        ]  # fmt: skip
+        by_references = {**os.environ, "OMP_NUM_THREADS": "2", "KERNELWRIGHT_CXX": "none"}  # what is expected
+        out, err = self._files(folder)
+        with out.open("wb") as said, err.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command, stdout=said, stderr=errors, env=by_references, start_new_session=True
+            )
+        self.deadline = time.monotonic() + seconds
+
+    def rows(self, folder: Path) -> list[dict[str, Any]] | None:
+        """Return what it found, killed if it is late; None while it runs."""
+        assert self.process is not None
+        late = self.process.poll() is None
+        if late and time.monotonic() < self.deadline:
+            return None
+        _end([self.process])
+        out, err = self._files(folder)
+        rows = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
+        if late or self.process.returncode:
+            status = "killed at its deadline" if late else f"exit code {self.process.returncode}"
+            last = err.read_text().splitlines()[-30:]
+            rows.append({"kind": "family", "family": self.family, "status": status, "trace": last})
+        return rows
+
+    def _files(self, folder: Path) -> tuple[Path, Path]:
+        return folder / f"{self.family}{self.share}.out", folder / f"{self.family}{self.share}.err"
+
+
+def right(out: TextIO, seconds: float, names: list[str], device: str, at_once: int) -> list[dict[str, Any]]:
+    """Run every family in processes; return the rows."""
     until = time.monotonic() + seconds
-    waiting = [n for n in FIRST if n in names] + [n for n in names if n not in FIRST]
-    running: dict[str, tuple[subprocess.Popen[bytes], Path, float]] = {}
-    rows: list[dict[str, Any]] = []
+    jobs = [Job(name, i, SHARES.get(name, 1)) for name in names for i in range(SHARES.get(name, 1))]
+    waiting, running = sorted(jobs, key=lambda job: -job.shares), list[Job]()
+    found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         while waiting or running:
             left = until - time.monotonic()
-            while waiting and len(running) < AT_ONCE and left > 5:
-                name = waiting.pop(0)
-                each = min(left - 4, seconds * 0.42)
-                running[name] = (
-                    _started(name, each - 8, device, Path(folder)),
-                    Path(folder),
-                    time.monotonic() + each,
-                )
-            for name, (process, _, deadline) in list(running.items()):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    rows += _ended(name, process, Path(folder), out)
-                    del running[name]
-            if left <= 5 and not running:
-                rows += [{"kind": "family", "family": n, "status": "not run: no time"} for n in waiting]
+            while waiting and len(running) < at_once and left > 12:
+                running.append(waiting.pop(0))
+                running[-1].start(min(left - 4, max(40.0, seconds * 0.5)), device, Path(folder))
+            for job in list(running):
+                rows = job.rows(Path(folder))
+                if rows is not None:
+                    running.remove(job)
+                    found += rows
+                    out.writelines(json.dumps(row) + "\n" for row in rows)
+                    out.flush()
+            if left <= 12 and not running:
+                found += [
+                    {"kind": "family", "family": j.family, "status": "not run: no time"} for j in waiting
+                ]
                 break
             time.sleep(0.1)
-    return rows
-
-
-def _started(name: str, seconds: float, device: str, folder: Path) -> "subprocess.Popen[bytes]":
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu._ops.right",
-        name,
-        "--seconds",
-        str(seconds),
-        "--device",
-        device,
-    ]
-    environment_of = {
-        **os.environ,
-        "OMP_NUM_THREADS": "2",
-        "KERNELWRIGHT_CXX": "none",
-    }  # expected values by references
-    with (folder / f"{name}.out").open("wb") as said, (folder / f"{name}.err").open("wb") as errors:
-        return subprocess.Popen(
-            command, stdout=said, stderr=errors, env=environment_of, start_new_session=True
-        )
-
-
-def _ended(name: str, process: "subprocess.Popen[bytes]", folder: Path, out: TextIO) -> list[dict[str, Any]]:
-    """Kill what still runs, and return and write the rows of a family."""
-    hung = process.poll() is None
-    if hung:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    rows = [
-        json.loads(line) for line in (folder / f"{name}.out").read_text().splitlines() if line.endswith("}")
-    ]
-    if hung or process.returncode:
-        last = (folder / f"{name}.err").read_text().splitlines()[-30:]
-        rows.append({"kind": "family", "family": name, "status": "killed at its deadline" if hung else
-                     f"exit code {process.returncode}", "trace": last})  # fmt: skip
-    for row in rows:
-        out.write(json.dumps(row) + "\n")
-    out.flush()
-    return rows
+    return found
 
 
 def table(rows: list[dict[str, Any]]) -> None:
@@ -118,24 +122,18 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def timed(path: Path, seconds: float, groups: list[str]) -> list[dict[str, Any]]:
-    """Compile in processes beside each other, time in one, and return its rows."""
+    """Time groups in some processes, which have the GPU in turn; return their rows."""
     until = time.monotonic() + seconds
-    command = [sys.executable, "-m", "benchmarks.gpu._ops.timed", "--groups"]
-    errors = subprocess.DEVNULL
-    warming = [
-        subprocess.Popen([*command, g, "--warm"], stdout=errors, stderr=errors, start_new_session=True)
-        for g in groups
-    ]
-    while any(p.poll() is None for p in warming) and time.monotonic() < until - seconds * 0.55:
-        time.sleep(0.2)
-    _end(warming)
-    left = until - time.monotonic()
-    run = [*command, *groups, "--seconds", str(left - 14), "--out", str(path)]
-    with subprocess.Popen(run, start_new_session=True) as process:
-        try:
-            process.wait(timeout=left - 2)
-        except subprocess.TimeoutExpired:
-            _end([process])
+    one_thread = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.gpu._ops.timed", "--groups", *groups[i::TIMING],
+             "--seconds", str(seconds - 12), "--out", str(path)], env=one_thread, start_new_session=True,
+        ) for i in range(min(TIMING, len(groups)))
+    ]  # fmt: skip
+    while any(p.poll() is None for p in running) and time.monotonic() < until - 2:
+        time.sleep(0.1)
+    _end(running)
     return [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
 
 
@@ -174,6 +172,7 @@ def main() -> int:
     parser.add_argument("--groups", nargs="*", default=list(GROUPS))
     parser.add_argument("--families", nargs="*", default=list(ops.families()))
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--at-once", type=int, default=8, help="processes of `right` at the same time")
     options = parser.parse_args()
     about = {} if options.device == "cpu" else environment("benchmarks.gpu.ops")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -182,7 +181,7 @@ def main() -> int:
         out.write(json.dumps(about) + "\n")
         out.flush()
         if options.part == "right":
-            table(right(out, options.seconds, options.families, options.device))
+            table(right(out, options.seconds, options.families, options.device, options.at_once))
     if options.part == "time":
         table_of_times(timed(path, options.seconds, options.groups))
     return 0

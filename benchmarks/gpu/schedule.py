@@ -68,7 +68,7 @@ def right_table(rows: Sequence[Row], items: int) -> str:
     lines = [f"{kind:12} {dict(found.most_common())}" for kind, found in counts.items()]
     spilled = [r for r in rows if r.get("spills")]
     lines.append(f"{len(rows)} of {items} items; {len(spilled)} ran with spills")
-    wanted = ("wrong", "not compiled", "died", "hung", "failed", "not loaded", "not printed")
+    wanted = ("wrong", "not compiled", "died", "hung", "failed", "not loaded", "as torch", "not printed")
     bad = sorted((r for r in rows if r["status"] in wanted), key=lambda r: wanted.index(r["status"]))
     lines += [
         f"{r['status']:12} {name_of(r)[:30]:30} {r.get('schedule', '')[:40]}: {r['why'][:110]!r}" for r in bad

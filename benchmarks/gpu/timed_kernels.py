@@ -80,27 +80,49 @@ class Timed:
     """PTX, the kernel's name in it, threads and shared memory, where a compiler says."""
 
 
+class _Repeated:
+    """A generator whose whole numbers repeat, since many million random ones take long."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(1)
+
+    def integers(self, low: int, high: int, shape: Any) -> Any:
+        return np.resize(self._rng.integers(low, high, 1 << 16, np.int32), shape)
+
+    def permutation(self, n: int) -> Any:
+        part = self._rng.permutation(1 << 16)
+        return (part + (np.arange(n >> 16) << 16)[:, None]).reshape(-1)
+
+
+@functools.cache
+def _normal(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
 def _template(name: str, kind: str, size: int) -> Launch:
     family = FAMILIES[name]
-    grid, arguments, shared, right = family.launch(np.random.default_rng(1), TYPES[kind], size)
+    rng: Any = _Repeated() if size == LARGE else np.random.default_rng(1)
+    grid, arguments, shared, right = family.launch(rng, TYPES[kind], size)
     block = (family.block or BLOCK,)
     return Launch((grid,), block, arguments, shared, right)
 
 
 def templates() -> Iterator[Timed]:
     """Yield the CUDA C++ templates, in two types."""
-    for name in GROWING:
-        for kind in FAMILIES[name].types[:2]:
+    for number in (0, 1):
+        for name in GROWING:
+            kind = FAMILIES[name].types[number]
             yield Timed("templates", f"{name}.{kind}", lambda n=name, k=kind: _template(n, k, LARGE),
                         lambda n=name, k=kind: _template(n, k, SMALL))  # fmt: skip
 
 
 def _matmul(tile: Sequence[int], n: int) -> Launch:
     bm, bn, *_ = tile
-    rng = np.random.default_rng(2)
     rows, columns = (n, n) if n == N else (bm, bn)
-    a = (rng.standard_normal((rows, N), np.float32) / 8).astype(np.float16)
-    b = (rng.standard_normal((N, columns), np.float32) / 8).astype(np.float16)
+    a, b = (
+        (_normal(2, N, N)[:rows] / 8).astype(np.float16),
+        (_normal(3, N, N)[:, :columns] / 8).astype(np.float16),
+    )
     c = Uninitialised(np.zeros((rows, columns), np.float16))
 
     def right() -> bool:
@@ -113,7 +135,7 @@ def _matmul(tile: Sequence[int], n: int) -> Launch:
 
 
 def _rows(kind: str, rows: int) -> Launch:
-    x = np.random.default_rng(3).standard_normal((rows, N), np.float32)
+    x = _normal(4, ROWS, N)[:rows]
     out = Uninitialised(np.zeros_like(x))
     d = x[:4].astype(np.float64)
     if kind == "softmax":
@@ -142,7 +164,7 @@ def triton() -> Iterator[Timed]:
 def _convolution(form: Sequence[int], whole: bool) -> Launch:
     bx, by, tx, ty, *_ = form
     rows = WIDTH if whole else by * ty
-    image = np.random.default_rng(4).standard_normal((rows + FILTER - 1, PITCH), np.float32)
+    image = _normal(5, PITCH, PITCH)[: rows + FILTER - 1]
     out = Uninitialised(np.zeros((rows, WIDTH), np.float32))
     grid = (math.ceil(WIDTH / (bx * tx)), math.ceil(rows / (by * ty)))
     window = np.lib.stride_tricks.sliding_window_view(

@@ -1,10 +1,12 @@
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from kernelwright.languages import _process
 from kernelwright.languages._process import OUTPUT_LIMIT, run_tool
 
 LEAVE_A_CHILD = """
@@ -24,6 +26,30 @@ def test_a_hanging_tool_is_killed_with_its_children(tmp_path):
     done = run_tool(["sh", "-c", f"sleep 60 & echo $! > {mark}; wait"], deadline_s=1.0)
     assert done.timed_out
     assert not _lives(int(mark.read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not say who waited")
+def test_seconds_without_a_processor_do_not_count_against_the_deadline(monkeypatch):
+    waits = iter([0.25, 0.5])
+    monkeypatch.setattr(_process, "_waited_s", lambda _: next(waits, 0.5))
+    done = run_tool(["sleep", "0.6"], deadline_s=0.25)
+    assert not done.timed_out
+    monkeypatch.setattr(_process, "_waited_s", lambda _: 1e9)
+    endless = run_tool(["sleep", "60"], deadline_s=0.1)
+    assert endless.timed_out and endless.time_s < 5
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not say who waited")
+def test_a_tool_that_shares_its_processor_is_seen_to_wait():
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) as other:
+        with subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) as tool:
+            time.sleep(0.6)
+            waited_s = _process._waited_s(tool.pid)
+            tool.kill()
+        other.kill()
+    assert 0.02 < waited_s < 60
 
 
 def test_children_left_behind_by_a_finished_tool_are_killed(tmp_path):

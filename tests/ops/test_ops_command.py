@@ -17,6 +17,7 @@ def test_the_list_says_what_runs_here(capsys):
     *found, last = events(capsys.readouterr().out)
     assert {one["op"] for one in found} >= {"kmeans_assign", "kmeans_step"}
     assert {one["runs"] for one in found} == {"kernel"}
+    assert all(one["gpu"] in ("triton", "reference") for one in found)
     assert last["ops"] == len(found)
 
 

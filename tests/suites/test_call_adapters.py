@@ -24,6 +24,14 @@ class TestKernelBenchX(SuiteConformance):
     def wrong(self, text):
         return text.replace("torch.relu(x + shift)", "torch.relu(x + shift) * 1.2")
 
+    def test_how_the_largest_call_draws_its_tensors_is_seen(self, tmp_path):
+        """Values that only the test can draw are verified on no others."""
+        suite, data = self.suite(), self.checkout(tmp_path)
+        with setup(suite, data) as given, given.task(suite.problems(data)[0]) as task:
+            (searched,) = task.split(Split.SEARCH)
+            assert [(a.shape, a.distribution.kind) for a in searched.arguments] == [((16, 32), "normal")]
+            assert {w.regime for w in task.split(Split.HIDDEN)} >= {"special", "large-scale"}
+
     @pytest.mark.long
     def test_a_contract_of_quantisation_is_by_three_errors_and_others_by_tolerance(self, tmp_path):
         suite, data = self.suite(), self.checkout(tmp_path)

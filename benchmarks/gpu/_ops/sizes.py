@@ -132,6 +132,31 @@ def attention() -> Iterator[Timed]:
             )  # fmt: skip
 
 
+def decode() -> Iterator[Timed]:
+    """One token of each sequence against a long cache."""
+    for batch, heads, kv, length, d in (
+        (1, 32, 8, 32768, 128),
+        (16, 32, 8, 8192, 128),
+        (64, 32, 8, 2048, 128),
+        (8, 64, 8, 16384, 128),
+    ):
+
+        def drawn(
+            b: int = batch, h: int = heads, g: int = kv, n: int = length, d: int = d
+        ) -> tuple[torch.Tensor, ...]:
+            lengths = torch.full((b,), n, device="cuda", dtype=torch.int32)
+            return rand(b, h, d), rand(b, n, g, d), rand(b, n, g, d), lengths
+
+        def torchs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            k, v = k.transpose(1, 2), v.transpose(1, 2)
+            return F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)[:, :, 0]
+
+        yield Timed(
+            "attention.decode", f"{batch}x{heads}/{kv}x{length}x{d}", drawn,
+            {"ours": ops.attention.decode, "sdpa": torchs}, bytes=4 * batch * kv * length * d,
+        )  # fmt: skip
+
+
 def lowbit() -> Iterator[Timed]:
     """W4A16 of few rows against a bfloat16 layer."""
     for outputs, inner in ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192)):
@@ -283,6 +308,7 @@ def optimizers() -> Iterator[Timed]:
 
 
 GROUPS: dict[str, Callable[[], Iterator[Timed]]] = {
-    "norms": norms, "pointwise": pointwise, "attention": attention, "lowbit": lowbit, "loss": loss, "experts": experts,
-    "others": others, "optimizers": optimizers,
+    "attention": attention, "norms": norms, "lowbit": lowbit, "experts": experts, "loss": loss, "decode": decode,
+    "pointwise": pointwise, "optimizers": optimizers, "others": others,
 }  # fmt: skip
+"""Those with what is compiled lie so that processes which take every third share it."""

@@ -1,9 +1,8 @@
 """Time ops on the GPU, all contestants in turn in one process, by replays of graphs over inputs larger than its L2.
 
     python -m benchmarks.gpu._ops.timed --groups norms loss --seconds 40 --out FILE
-    python -m benchmarks.gpu._ops.timed --groups norms --warm
 
-With `--warm` every contestant is called once, so that what is compiled lies in the caches; several processes may.
+Several processes may run: one has the GPU while it times, the others draw inputs and compile.
 """
 
 import argparse
@@ -21,6 +20,7 @@ from typing import Any
 
 import torch
 
+from .._schedule_time import gpu
 from .right import flat
 from .sizes import GROUPS, Call, Timed
 
@@ -28,6 +28,8 @@ APART = 200e6
 """Bytes of inputs between two calls on the same ones, where they fit."""
 EAGER = ("optim", "sparse")
 """Ops that are timed without graphs, of which some contestant cannot be in one."""
+LONG_US = 5000.0
+"""Calls that take longer are made less often."""
 COMPILED = 2
 """Sizes of an op, the first ones, at which what is compiled is timed: a compilation takes seconds."""
 
@@ -118,8 +120,10 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
     row["peak_mib"] = memory
     row["differences"] = differences(results)
     del results
-    wall = {name: host_us(call, sets) for name, call in one.contestants.items()}
+    with gpu():
+        wall = {name: host_us(call, sets) for name, call in one.contestants.items()}
     row["wall_us"] = {name: round(w, 2) for name, w in wall.items()}
+    rounds = rounds if min(wall.values()) < LONG_US else 3
     calls = max(len(sets), min(64, int(1500 / max(min(wall.values()), 1))))
     eager = one.op.split(".")[0] in EAGER
     how = eager_of if eager else graph_of
@@ -128,11 +132,12 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
         statistics.median(took_us(lambda: torch.cuda._sleep(2_000_000)) for _ in range(5)) if eager else 0.0
     )
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
-        for name, run in runs.items():
-            each = took_us(run, rest) / calls
-            if number:
-                times[name].append(each)
+    with gpu():
+        for number in range(rounds + 1):
+            for name, run in runs.items():
+                each = took_us(run, rest) / calls
+                if number:
+                    times[name].append(each)
     row |= {"mode": "eager" if eager else "graph", "calls": calls, "rounds": rounds}
     row["times_us"] = {name: round(statistics.median(taken), 3) for name, taken in times.items()}
     row["spread_us"] = {name: [round(min(t), 3), round(max(t), 3)] for name, t in times.items()}
@@ -141,11 +146,15 @@ def measured(one: Timed, rounds: int) -> dict[str, Any]:
 
 def host_us(call: Call, sets: list[tuple[Any, ...]]) -> float:
     """Return the wall microseconds of a call among others, the processor's work included."""
-    begun = time.perf_counter()
-    for i in range(10):
-        call(*sets[i % len(sets)])
-    torch.cuda.synchronize()
-    return (time.perf_counter() - begun) / 10 * 1e6
+    for calls in (1, 10):
+        begun = time.perf_counter()
+        for i in range(calls):
+            call(*sets[i % len(sets)])
+        torch.cuda.synchronize()
+        each = (time.perf_counter() - begun) / calls * 1e6
+        if each > LONG_US:
+            break
+    return each
 
 
 def differences(results: dict[str, list[torch.Tensor]]) -> dict[str, float]:
@@ -163,8 +172,9 @@ def peaks() -> dict[str, Any]:
     """Measure what the GPU copies and multiplies."""
     x, y = (torch.empty(1 << 29, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    copy = min(took_us(lambda: y.copy_(x)) for _ in range(10))
-    multiply = statistics.median(took_us(lambda: a @ b) for _ in range(10))
+    with gpu():
+        copy = min(took_us(lambda: y.copy_(x)) for _ in range(10))
+        multiply = statistics.median(took_us(lambda: a @ b) for _ in range(10))
     return {
         "copy_gbps": round(4 * x.numel() / copy / 1e3, 1),
         "bf16_tflops": round(2 * 8192**3 / multiply / 1e6, 1),
@@ -172,12 +182,11 @@ def peaks() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Time, or warm."""
+    """Time."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--groups", nargs="+", default=list(GROUPS))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--out", type=Path, default=Path("/dev/stdout"))
-    parser.add_argument("--warm", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
@@ -188,19 +197,13 @@ def main() -> int:
             out.write(json.dumps(row) + "\n")
             out.flush()
 
-        if not options.warm:
-            told({"op": "peaks", **peaks()})
+        told({"op": "peaks", **peaks()})
         for one in chosen(options.groups):
             if time.monotonic() > until:
                 told({"op": one.op, "size": one.size, "status": "no time"})
                 continue
             try:
-                if options.warm:
-                    given = one.make()
-                    for call in one.contestants.values():
-                        call(*given)
-                else:
-                    told(measured(one, 9))
+                told(measured(one, 9))
             except Exception as error:  # noqa: BLE001  whatever it is, it is told of
                 lines = traceback.format_exc().splitlines()[-16:]
                 told(

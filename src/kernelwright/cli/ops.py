@@ -26,9 +26,9 @@ def ops(
     """List, build or verify the ops that `kernelwright.ops` offers.
 
     Args:
-        action: `list` every op and what runs on this machine; `build` the kernels of the named families ahead of
-            their first use, of all by default; `verify` the named families by the judge, each op against its
-            reference on its cases (exit code 1 if one does not hold).
+        action: `list` every op, what runs on this machine's processor, and what on a GPU; `build` the kernels of the
+            named families ahead of their first use, of all by default; `verify` the named families by the judge, each
+            op against its reference on its cases (exit code 1 if one does not hold).
         families: Names of families; for `verify`, `all` is all of them.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
         brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
@@ -59,7 +59,7 @@ def _list(names: tuple[str, ...], common: Common) -> int:
         module = family(name)
         for op in ops_of(module):
             runs, what = op.state()
-            rows.append({"family": name, "op": op.name, "runs": runs, "state": what})
+            rows.append({"family": name, "op": op.name, "runs": runs, "state": what, "gpu": op.on_gpu()})
     if common.json:
         for row in rows:
             print_json("op", **row)

@@ -15,7 +15,7 @@ def plan(
             torch.export (`.pt2`), or `hf:NAME`: a small model of that architecture with random weights, or the model
             of a `config.json`.
         minutes: The budget that the set of regions is chosen for.
-        device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
+        device: `cpu`, the default and so far the only one.
         common: Flags of every command.
     """
     from ..models import plan as plan_of

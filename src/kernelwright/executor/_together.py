@@ -261,9 +261,9 @@ def matrix(w: Writer, i: Instruction) -> None:
     elif (into, of) == ("f32", "f32") and ka in {"e4m3", "e5m2"}:
         call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {{}})"
     elif (into, of) == ("f32", "f32"):
-        call = f"mma_f32({ka.upper()}, {k}, {{}})"
+        call = f"mma_f32(w, {ka.upper()}, {k}, {{}})"
     elif (into, of, ka) == ("f16", "f16", "f16"):
-        call, accumulators = f"mma_f16({k}, {{}})", 2
+        call, accumulators = f"mma_f16(w, {k}, {{}})", 2
     results = "f64" if ka == "f64" else "s32" if ka in _WHOLE else into
     if not call or (into, of) != (results, results) or (saturates and (ka not in _WHOLE or bits)):
         raise refused(i)

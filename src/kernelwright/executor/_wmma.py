@@ -115,7 +115,7 @@ def _multiply(w: Writer, i: Instruction) -> None:
     w.emit(f"{register} fd[{len(items)}];")
     numbers = ", ".join(map(str, _numbers(shape)))
     types = f"{ka.upper()}, {into.upper()}, {of.upper()}"
-    w.emit(f"wmma_multiply({types}, {numbers}, {flag(saturates)}, fa, fb, fc, fd);")
+    w.emit(f"wmma_multiply(w, {types}, {numbers}, {flag(saturates)}, fa, fb, fc, fd);")
     for number, item in enumerate(items):
         w.write(item, f"fd[{number}]", register)
 

@@ -7,7 +7,8 @@ from ._writer import C_TYPES, Modifiers, Writer, refused
 PAIRS = ("u16x2", "s16x2")
 _TESTS = {
     "finite": "std::isfinite(x)", "infinite": "std::isinf(x)", "number": "!std::isnan(x)",
-    "notanumber": "std::isnan(x)", "normal": "std::isnormal(x) || x == 0", "subnormal": "std::fpclassify(x) == FP_SUBNORMAL",
+    "notanumber": "std::isnan(x)", "normal": "std::isnormal(x) || x == 0",
+    "subnormal": "std::fpclassify(x) == FP_SUBNORMAL",
 }  # fmt: skip
 
 

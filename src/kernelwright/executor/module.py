@@ -28,7 +28,7 @@ from ._parser import parse
 from ._translate import Translation, translate
 from .results import Execution, counters_of, finding_of, status_of, trace_of
 
-_CHECK, _RACES, _COUNT, _SYNCS = 1, 2, 4, 8
+_CHECK, _RACES, _COUNT, _SYNCS, _HOPPER_SUMS = 1, 2, 4, 8, 16
 _MOST_SHARED: Final = 227 << 10
 """Bytes of shared memory that a block may have on the greatest device (sm_90)."""
 _MOST_THREADS: Final = 1024
@@ -60,6 +60,9 @@ class Options:
     """Whether data races are looked for; needs `check`, and 24 bytes for each word of global memory."""
     count: bool = True
     """Whether sectors and bank conflicts are counted."""
+    hopper_sums: bool = False
+    """Whether products of f16, bf16 and tf32 matrices are added as Hopper's tensor cores add, bit by bit, and not in
+    float in the order of k: many times slower. Those of fp8, whose sums differ by more, always are."""
     seed: int = 0
     """Another order of blocks, warps and lanes of atomics for every seed but 0."""
     threads: int = 0
@@ -238,7 +241,7 @@ class Kernel:
             "trace": np.zeros(2 * _MOST_TRACED if options.trace else 0, np.uint64),
         }  # fmt: skip
         flags = (_CHECK if options.check else 0) | (_RACES if races else 0) | (_COUNT if options.count else 0)
-        flags |= _SYNCS if races and t.has_fences else 0
+        flags |= (_SYNCS if races and t.has_fences else 0) | (_HOPPER_SUMS if options.hopper_sums else 0)
         launch = _native.Launch(
             entry=self._entry, grid=(ctypes.c_uint32 * 3)(*grid), block=(ctypes.c_uint32 * 3)(*block),
             shared_bytes=len(shared), shared_dynamic=shared_bytes, param_bytes=len(memory.parameters),

@@ -31,6 +31,10 @@ _FILE_LIMIT_BYTES = 1 << 30
 _MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
 """What CPU drivers need."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
+_PATIENCE = 3
+"""So many times the deadline may be added for waiting for a processor: on a busy machine a compiler barely runs."""
+_LOOK_S = 1.0
+"""Least seconds between two looks at how long it waited: a look takes a processor too."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
 
 
@@ -65,7 +69,7 @@ def run_tool(
 
     Args:
         command: Words; the first names a program.
-        deadline_s: Seconds.
+        deadline_s: Seconds, without those that it waits for a processor; those count from three times as many.
         folder: Working folder; the current one by default.
         env: Variables added to this process's without the secret ones.
         limit: Characters of output to keep.
@@ -117,19 +121,43 @@ def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
 
     It is not reaped, so that its processor time can be asked for, except where a sandbox allows no descriptor of it.
     """
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except (AttributeError, OSError):
+            descriptor = -1
+        else:
+            stack.callback(os.close, descriptor)
+        left_s = deadline_s
+        while left_s > 0:
+            if _ends_within(process, descriptor, left_s):
+                return True
+            waited_s = min(_waited_s(process.pid), _PATIENCE * deadline_s)
+            left_s = begun + deadline_s + waited_s - time.monotonic()
+            left_s = max(left_s, min(deadline_s, _LOOK_S)) if left_s > 0 else left_s
+    return False
+
+
+def _ends_within(process: subprocess.Popen[bytes], descriptor: int, seconds: float) -> bool:
+    if descriptor < 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=deadline_s)
+            process.wait(timeout=seconds)
             return True
         return False
-    try:
-        waiting = select.poll()
-        waiting.register(descriptor, select.POLLIN)
-        return bool(waiting.poll(deadline_s * 1000))
-    finally:
-        os.close(descriptor)
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+def _waited_s(group: int) -> float:
+    """Return the most seconds that a process of a group has waited for a processor; 0 where the system does not say."""
+    longest_ns = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            if int(stat.read_text().rpartition(")")[2].split()[2]) == group:
+                longest_ns = max(longest_ns, int(stat.with_name("schedstat").read_text().split()[1]))
+    return longest_ns / 1e9
 
 
 def _reaped(process: subprocess.Popen[bytes]) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..devices import Device, detect
+from ..devices import Device
 from ..errors import InputError, KernelwrightError, fault_of
 from ..flow import optimize as search_op
 from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task, content_key
@@ -16,6 +16,7 @@ from ..store import Store
 from ..system.deadline import deadline
 from ._assemble import Accepted
 from ._budget import Stream, next_of
+from ._device import device_of_models
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
@@ -65,7 +66,7 @@ def optimize_model(
         inputs: Inputs of one call, for a module that is passed as it is.
         minutes: Wall minutes for all of it; up to two fifths, at most five minutes, are kept for the verdict on the
             whole. A minute later everything is cut off, and what is not decided by then stays native.
-        device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
+        device: `cpu`, the default and so far the only one.
         baselines: Native forms of the model to beat; the fastest counts.
         proposers: Who proposes kernels for regions.
         languages: Languages of kernels; by default all that are available.
@@ -82,14 +83,14 @@ def optimize_model(
         InputError: time was up before the model was planned.
     """
     begun = time.monotonic()
-    used, end = detect(device), begun + minutes * 60
+    used, end = device_of_models(device), begun + minutes * 60
 
     def say(event: str, **data: Any) -> None:
         if on_event is not None:
             on_event(Event(event=event, run="", elapsed_s=time.monotonic() - begun, data=data))
 
     options = {
-        "device": device, "proposers": tuple(proposers), "languages": tuple(languages), "store": store,
+        "device": device or "cpu", "proposers": tuple(proposers), "languages": tuple(languages), "store": store,
         "on_event": on_event,
     }  # fmt: skip
     found: list[Planned] = []

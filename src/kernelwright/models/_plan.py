@@ -11,12 +11,13 @@ from torch._decomp import core_aten_decompositions
 
 from ..bound import Rates, bound, rates_of
 from ..compiler.graph import RULES
-from ..devices import Device, Peaks, detect, peaks_of
+from ..devices import Device, Peaks, peaks_of
 from ..errors import InputError, TaskError
 from ..records import Bound, Numerics, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
 from ._choose import choose
+from ._device import device_of_models
 from ._parts import TimedPart, timed_parts
 from ._print import Unprintable
 from ._regions import PRODUCTS, Region, operator_name, regions_of
@@ -168,13 +169,13 @@ def plan(
     Args:
         target: The model.
         inputs: Inputs of one call, for a module that is passed as it is.
-        device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
+        device: `cpu`, the default and so far the only one.
         minutes: The budget that the set of regions is chosen for.
 
     Raises:
         TaskError: the target is no model, or it does not run on its own inputs.
     """
-    return planned(target, inputs=inputs, device=detect(device), minutes=minutes).plan
+    return planned(target, inputs=inputs, device=device_of_models(device), minutes=minutes).plan
 
 
 def planned(

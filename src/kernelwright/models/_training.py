@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from ..devices import detect
-from ..errors import InputError
 from ..flow import optimize as search_op
 from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task
 from ..search import OnEvent, accepted_of
 from ..store import Store
 from ..tasks.forms import kernelbench
+from ._device import device_of_models
 from ._dynamo_form import content
 from ._identity import graph_hash, places_outside
 from ._joint import Step, capture_step
@@ -50,7 +49,7 @@ def optimize_training(
         target: The model, whose result is the loss; it is put into training mode. Frozen parameters get no gradient.
         inputs: Inputs of one call, for a module that is passed as it is.
         minutes: Wall minutes for all of it.
-        device: `cpu`; programs for other devices are not searched yet.
+        device: `cpu`, the default and so far the only one.
         baselines: Native forms of forward and backward to beat; the fastest counts.
         proposers: Who proposes programs.
         languages: Languages of programs; by default all that are available.
@@ -63,16 +62,14 @@ def optimize_training(
         TaskError: the model has no graph of a training step, or draws random numbers; the message says why.
         InputError: another device is asked for.
     """
-    begun, used = time.monotonic(), detect(device)
-    if used.kind != "cpu":
-        raise InputError(f"training is optimised on CPUs alone so far, not on {used.name}; pass device='cpu'")
+    begun, used = time.monotonic(), device_of_models(device)
     loaded = replace(load_model(target, inputs), numerics=numerics)
     loaded.module.train()
     step = capture_step(loaded)
     task = step_task(loaded, step)
     found = search(
-        task, budget=Budget(minutes=minutes), proposers=tuple(proposers), baselines=tuple(baselines), device=device,
-        languages=tuple(languages), store=store, on_event=on_event,
+        task, budget=Budget(minutes=minutes), proposers=tuple(proposers), baselines=tuple(baselines),
+        device=device or "cpu", languages=tuple(languages), store=store, on_event=on_event,
     )  # fmt: skip
     with Store(store) as kept:
         best = next(iter(accepted_of(kept, kept.run(found.run))), None)

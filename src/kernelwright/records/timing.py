@@ -58,6 +58,8 @@ class Block(Record):
     """CPU microseconds of the worker's process for that, by variant."""
     cpu_us: dict[str, float] = {}
     """CPU microseconds a call of the worker's process, by variant."""
+    handshake_us: float = 0.0
+    """Microseconds of a request without calls to a baseline, taken off the times of all variants; 0 on a CPU."""
     device_us: dict[str, float] = {}
     """Microseconds a call by a GPU's own clock, over all its streams, by variant; empty on a CPU."""
     load: float = 0.0

@@ -9,8 +9,9 @@ the timed request); lines that an earlier call made persist in L2; what a call w
 Does not cover: what it writes elsewhere in the device's memory.
 """
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,8 @@ from torch import Tensor
 _GUARD_BYTES = 4096
 """Bytes of the arena's pattern on both sides of an argument, as `_arena` leaves them."""
 
+_BUSY_CYCLES = 20_000_000
+"""Clock cycles for which a stream is kept busy: some ten milliseconds."""
 _NO_CONTEXT = (3, 201)
 """The driver's answers where this thread has used no device yet, so that nothing runs: not initialised, no context."""
 
@@ -56,6 +59,28 @@ class Mirror:
     def push(self) -> None:
         """Take what the judge wrote since."""
         self.device.copy_(self.arena)
+
+
+@contextlib.contextmanager
+def late(mirrors: Sequence[Mirror], device: str) -> Iterator[Callable[[Sequence[Tensor]], list[Tensor]]]:
+    """Keep the caller's stream busy; what the judge wrote is in the arguments only when the stream gets there.
+
+    Yields what copies outputs in that stream: what a call did elsewhere, or does not wait for, is not in the copies.
+    """
+    if not is_gpu(device):
+        yield lambda outputs: [t.clone() for t in outputs]
+        return
+    stream = torch.cuda.current_stream(device)
+    new = [m.arena.to(device, copy=True) for m in mirrors]
+    torch.cuda._sleep(_BUSY_CYCLES)  # type: ignore[no-untyped-call]
+    for mirror, content in zip(mirrors, new, strict=True):
+        mirror.device.copy_(content)
+
+    def copied(outputs: Sequence[Tensor]) -> list[Tensor]:
+        with torch.cuda.stream(stream):
+            return [t.clone() for t in outputs]
+
+    yield copied
 
 
 def pull(mirrors: Sequence[Mirror]) -> None:

@@ -255,5 +255,6 @@ def _flags() -> dict[str, str]:
         "floating_point_rounding": 1.0 + 2.0**-53 + 2.0**-53,
         "recursion_limit": sys.getrecursionlimit(),
     }
-    flags |= {f"fp32_precision of {name}": attrgetter(name)(backends).fp32_precision for name in _PRECISIONS}
+    for name in _PRECISIONS:  # where nothing says otherwise, "none" is the same as "ieee"
+        flags[f"fp32_precision of {name}"] = attrgetter(name)(backends).fp32_precision.replace("none", "ieee")
     return {name: str(value) for name, value in flags.items()}

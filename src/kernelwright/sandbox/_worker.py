@@ -191,6 +191,14 @@ class Worker(WorkerProcess):
         device_us = self._transfer.parse(_MICROSECONDS, reply, "device_us")
         return Reply(time_us, cpu_us, _inspection.threads(self.pid), first, device_us)
 
+    def call_late(self, number: int, *, deadline_s: float = 60.0) -> None:
+        """Call once on a GPU, on what was written into the slots since, which the caller's stream brings late.
+
+        What is fetched of it is what that stream saw of the outputs after the call.
+        """
+        self._connection.ask({"op": "call_late", "set": number}, deadline_s)
+        self._calls.append(_Call(None, self._sets.get(number, ())))
+
     def fetch(self, index: int = -1, *, deadline_s: float = 60.0) -> Fetched:
         """Take the outputs of a call; `index` counts calls since the last `release`, -1 is the latest.
 

@@ -61,6 +61,7 @@ class Worker:
             "bind": lambda m: {"numbers": self._holder.bind(m["sets"], m["outputs"])},
             "push": lambda m: self._holder.push(m["set"]),
             "pull": lambda m: self._holder.pull(m["set"]),
+            "call_late": lambda m: self._holder.call_late(m["set"]),
             "fetch": lambda m: self._holder.fetch(m["index"], m["capacity"]),
             "facts": lambda m: self._holder.facts(m["index"]),
             "state": lambda m: self._holder.state(m["capacity"]),

@@ -19,6 +19,7 @@ def observe(trial: Trial, case: Case) -> Observation:
         arguments_after=trial.arguments(placed[0]),
         state_after=placed[0].worker.state(deadline_s=trial.limit_s()) if case.state else None,
         guards_intact=trial.guards_intact(),
+        device=trial.device,
     )
 
 

@@ -29,6 +29,8 @@ class Observation:
     """The state after the call; none where it was not asked for."""
     guards_intact: bool
     """Whether every byte around the arguments is as it was."""
+    device: str
+    """Where outputs belong: `cpu`, `cuda:0`."""
 
 
 @runtime_checkable

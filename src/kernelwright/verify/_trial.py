@@ -120,6 +120,11 @@ class Trial:
         return self._pool.device == "cpu" and executes(self.candidate.language)
 
     @property
+    def device(self) -> str:
+        """Where its calls run."""
+        return self._pool.device
+
+    @property
     def threads(self) -> int:
         """Threads that were agreed."""
         return self._pool.threads
@@ -209,6 +214,18 @@ class Trial:
         reply = worker.call(numbers, deadline_s=self.limit_s(), busy_s=self._first_busy_s)
         self._first_busy_s = math.inf
         return [worker.fetch(reply.first + i, deadline_s=self.limit_s()) for i in range(len(placed))]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether calls are queued in streams, so that they return before their work is done."""
+        return self._pool.device != "cpu"
+
+    def call_late(self, placed: Placed, case: Case) -> Fetched:
+        """Call on other content that the caller's stream brings late, and fetch what it then sees."""
+        for slot, tensor in zip(placed.slots, case.tensors, strict=True):
+            self._arena.refill(slot, tensor)
+        placed.worker.call_late(placed.number, deadline_s=self.limit_s())
+        return placed.worker.fetch(deadline_s=self.limit_s())
 
     def refill(self, placed: Placed, case: Case) -> Placed:
         """Put other content into the same storage, under the same binding."""

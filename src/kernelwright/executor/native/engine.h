@@ -16,7 +16,7 @@ enum Kind {
   MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP, TENSOR_LEFT
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
-enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8 };
+enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16 };
 // ASYNC: the last write was the async proxy's; READING: a bulk copy or wgmma has yet to read the byte.
 enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8, ASYNC = 16, READING = 32 };
 

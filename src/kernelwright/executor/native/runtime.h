@@ -108,8 +108,8 @@ void wgmma_wait(Warp* w, uint32_t groups);
 void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site);
 b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, bool arrives, uint32_t site);
 Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site);
-void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
-void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f32(Warp* w, Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f16(Warp* w, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
@@ -118,7 +118,7 @@ void wmma_load(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start
                uint32_t site, void* out);
 void wmma_store(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start, Space s, uint32_t stride, bool by_columns,
                 uint32_t site, const void* in);
-void wmma_multiply(Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
+void wmma_multiply(Warp* w, Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
                    const void* c, void* d);
 b32 print(Warp* w, Mask m, const b64& format, const b64& arguments, uint32_t site);  // printf: how many arguments it took
 

@@ -4,6 +4,7 @@
 // Products are exact in float and summed in float in the order of k (the order and the precision of the sum
 // are the device's choice; see docs/executor.md).
 #include "accesses.h"
+#include "sums.h"
 
 namespace kw {
 namespace {
@@ -40,6 +41,17 @@ inline void turn(const void* tile, uint16_t* out) {
   tile_half a = __builtin_shuffle(low, high, to_low), b = __builtin_shuffle(low, high, to_high);
   memcpy(out, &a, 64);
   memcpy(out + 32, &b, 64);
+}
+
+// The same with each sum as a device takes it; of halves it is rounded once, to nearest.
+template <int K> void multiply_fused(const float (*a)[K], const f8* b, float (*d)[8], bool narrow) {
+  alignas(32) float of[K][8];
+  memcpy(of, b, sizeof of);
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 8; j++) {
+      double s = fused(PRECISE, K, a[i], 1, &of[0][j], 8, d[i][j]);
+      d[i][j] = narrow ? to_float(from_double<half>(s)) : cut(s);
+    }
 }
 
 // d[16][8] += a[16][k] b[k][8]. Products of 16-bit and tf32 elements are exact, so fused or not is the same.
@@ -92,24 +104,25 @@ template <int K> void fragments32(const b32* a, const b32* b, float (*fa)[K], f8
   for (int r = 0; r < K / 4; r++)
     for (int i = 0; i < LANES; i++) fb[i % 4 + 4 * r][i / 4] = tf32(b[r].at(i));
 }
-template <int K, bool wide> void mma_any(Element e, const b32* a, const b32* b, float (*d)[8]) {
+template <int K, bool wide> void mma_any(Warp* w, Element e, const b32* a, const b32* b, float (*d)[8], bool narrow = false) {
   alignas(32) float fa[16][K];
   f8 fb[K];
   if constexpr (wide) fragments32<K>(a, b, fa, fb);
   else fragments16<K>(e, a, b, fa, fb);
-  multiply<K>(fa, fb, d);
+  if (has(w, HOPPER_SUMS)) multiply_fused<K>(fa, fb, d, narrow);
+  else multiply<K>(fa, fb, d);
 }
 }  // namespace
 
-void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d) {
+void mma_f32(Warp* w, Element e, int k, const b32* a, const b32* b, const b32* c, b32* d) {
   alignas(64) float acc[16][8];
   gather_accumulator<float>(c, acc);
-  if (e == TF32) k == 8 ? mma_any<8, true>(e, a, b, acc) : mma_any<4, true>(e, a, b, acc);
-  else k == 16 ? mma_any<16, false>(e, a, b, acc) : mma_any<8, false>(e, a, b, acc);
+  if (e == TF32) k == 8 ? mma_any<8, true>(w, e, a, b, acc) : mma_any<4, true>(w, e, a, b, acc);
+  else k == 16 ? mma_any<16, false>(w, e, a, b, acc) : mma_any<8, false>(w, e, a, b, acc);
   scatter_accumulator<float>(acc, d);
 }
 
-void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d) {
+void mma_f16(Warp* w, int k, const b32* a, const b32* b, const b32* c, b32* d) {
   alignas(64) float acc[16][8];
   for (int h = 0; h < 2; h++) {
     alignas(64) uint16_t u[64];
@@ -119,7 +132,7 @@ void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d) {
       memcpy(acc[8 * h + row], &v, sizeof v);
     }
   }
-  k == 16 ? mma_any<16, false>(F16, a, b, acc) : mma_any<8, false>(F16, a, b, acc);
+  k == 16 ? mma_any<16, false>(w, F16, a, b, acc, true) : mma_any<8, false>(w, F16, a, b, acc, true);
   for (int h = 0; h < 2; h++) {
     alignas(64) uint16_t u[64];
     for (int i = 0; i < 64; i++) u[i] = from_double<half>(acc[8 * h + i / 8][i % 8]).u;

@@ -111,13 +111,16 @@ bool read(Warp* w, int lane, int rank, bool im2col, uint64_t address, const b32*
   ok = ok && t.line % 16 == 0 && (m.swizzle == 0 || t.line == 16u << m.swizzle || (t.line < 16u << m.swizzle && t.lines == 1));
   if (!ok) note(w, BAD_MAP, site, lane, address, 128, 0, 0);
   if (ok && im2col && !t.begins_in_box()) stop(w, TOO_MANY, site);
+  // Found on an H200, of which it is an illegal instruction to begin within sixteen bytes.
+  if (ok && t.at[0] * t.each % 16) note(w, MISALIGNED, site, lane, m.address + uint64_t(t.at[0] * t.each), 16, GLOBAL, 0);
   return ok;
 }
 
 void fill(const Tile& t, uint8_t* out) {
   memset(out, 0, 16);
   if (!t.map.fill) return;
-  uint64_t nan = t.map.type == R32 ? 0x7fffffffull : t.map.type == R64 ? ~0ull >> 1 : t.each == 2 ? 0x7fffull : 0;
+  bool real = t.map.type == H16 || t.map.type == B16 || t.map.type == R32 || t.map.type == R64;
+  uint64_t nan = real ? 0x7ff77ff77ff77ff7ull : 0;  // what an H200 fills f32 with
   for (int k = 0; k < 16; k += t.each) memcpy(out + k, &nan, size_t(t.each));
 }
 }  // namespace

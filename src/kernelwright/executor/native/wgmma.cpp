@@ -3,6 +3,7 @@
 //
 // Executed when it is issued: its waits change no value here. What it reads must not be written before it is waited for.
 #include "operands.h"
+#include "sums.h"
 
 namespace kw {
 namespace {
@@ -45,9 +46,19 @@ void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32
     }
     for (int r = 0; r < 4; r++) acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = bits<float>(c[r].at(i));
   }
-  for (int p = 0; p < k; p++)
-    for (int i = 0; i < 16; i++)
-      for (int j = 0; j < 8; j++) acc[i][j] += fa[i][p] * fb[p][j];
+  // On Hopper halves of both are multiplied, first those of the lower bytes of each pair; then the sum is added.
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 8; j++) {
+      float x[16], y[16], sum = 0;
+      for (int part = 0; part < 2; part++) {
+        for (int p = 0; p < k / 2; p++) {
+          int at = p / 2 * 4 + part * 2 + p % 2;
+          x[p] = fa[i][at], y[p] = fb[at][j];
+        }
+        sum = cut(fused(PRECISE, k / 2, x, 1, y, 1, sum));
+      }
+      acc[i][j] += sum;
+    }
   for (int r = 0; r < 4; r++) {
     alignas(64) uint32_t v[LANES];
     for (int i = 0; i < LANES; i++) v[i] = bits<uint32_t>(acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2]);
@@ -73,7 +84,15 @@ void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b
           else x = bits<float>(d[4 * j + 2 * h + p].at(i));
         }
   float sign = negate_a != negate_b ? -1.0f : 1.0f;
-  for (int r = 0; r < 16; r++)
+  bool coarse = ea == E4M3 || ea == E5M2;
+  if (coarse || has(w, HOPPER_SUMS)) {
+    for (int x = 0; x < 16 * k; x++) fa[x] *= sign;
+    for (int r = 0; r < 16; r++)
+      for (int j = 0; j < n; j++) {
+        double s = fused(coarse ? COARSE : PRECISE, k, fa + r, 16, fb + j, n, acc[r * n + j]);
+        acc[r * n + j] = narrow ? to_float(from_double<half>(s)) : cut(s, coarse ? COARSE : 23);
+      }
+  } else for (int r = 0; r < 16; r++)
     for (int c = 0; c < k; c++) {
       float x = sign * fa[c * 16 + r];
       float* to = acc + r * n;

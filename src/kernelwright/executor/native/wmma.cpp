@@ -4,6 +4,7 @@
 // in order must not find their own elements in their own lanes, which would hide that lanes did not wait for each other.
 // Source: PTX ISA, "Warp-level Matrix Load Instruction: wmma.load", "wmma.store", "wmma.mma".
 #include "elements.h"
+#include "sums.h"
 
 namespace kw {
 namespace {
@@ -96,7 +97,7 @@ void wmma_store(Warp* w, Mask m, Element e, int rows, int columns, uint64_t star
   }
 }
 
-void wmma_multiply(Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
+void wmma_multiply(Warp* w, Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
                    const void* c, void* d) {
   Piece pa{m, k, width_of(e)}, pb{k, n, width_of(e)}, pc{m, n, width_of(of)}, pd{m, n, width_of(into)};
   if (into == S32) {
@@ -124,7 +125,15 @@ void wmma_multiply(Element e, Element into, Element of, int m, int n, int k, boo
   unpack(pa, a, fa, value);
   unpack(pb, b, fb, value);
   unpack(pc, c, fd, [&](const uint8_t* x) { return element_of(of, x); });
-  multiply(m, n, k, fa, fb, fd);
+  if (has(w, HOPPER_SUMS)) {
+    int step = e == TF32 ? 4 : k;
+    for (int i = 0; i < m; i++)
+      for (int j = 0; j < n; j++)
+        for (int x = 0; x < k; x += step) {
+          double s = fused(PRECISE, step, fa + i * k + x, 1, fb + x * n + j, n, fd[i * n + j]);
+          fd[i * n + j] = into == F32 ? cut(s) : to_float(from_double<half>(s));
+        }
+  } else multiply(m, n, k, fa, fb, fd);
   if (into == F32) pack<float, uint32_t>(pd, fd, d, pd.slots(), [](float v) { return bits<uint32_t>(v); });
   else pack<float, uint16_t>(pd, fd, d, pd.slots(), [](float v) { return from_double<half>(v).u; });
 }

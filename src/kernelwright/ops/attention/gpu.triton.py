@@ -194,6 +194,135 @@ def _attention(q, k, v, ranges, sinks, slopes, scale, soft_cap):
     return out, lse
 
 
+@triton.jit
+def share(q, k, v, lengths, pages, k_scales, v_scales, slopes, acc_out, high_out, total_out, q_item, q_head, k_page,
+          k_slot, k_group, v_page, v_slot, v_group, count, size, listed, heads, inner, columns, window, scale, cap,
+          PAGED: tl.constexpr, SCALED: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, EXACT: tl.constexpr,
+          EACH: tl.constexpr, PARTS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr,
+          BLOCK_C: tl.constexpr):  # fmt: skip
+    """Fold one part of an item's positions into the heads of a group, which share keys and values."""
+    groups = heads // EACH
+    item, group = (tl.program_id(0) // groups).to(tl.int64), (tl.program_id(0) % groups).to(tl.int64)
+    h, i, c = tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
+    head = group * EACH + h
+    left = tl.load(
+        q + item * q_item + head[:, None] * q_head + i[None, :],
+        mask=(h < EACH)[:, None] & (i < inner)[None, :], other=0.0,
+    )  # fmt: skip
+    slope = tl.zeros([BLOCK_H], tl.float32)
+    if SLOPES:
+        slope = tl.load(slopes + head, mask=h < EACH, other=0.0)
+    length = tl.minimum(tl.maximum(tl.load(lengths + item), 0), size * listed)
+    begin = 0
+    if window > 0:
+        begin = tl.maximum(length - window, 0)
+    each = (((length - begin + PARTS - 1) // PARTS) + BLOCK_N - 1) // BLOCK_N * BLOCK_N
+    first = begin + tl.program_id(1) * each
+    last = tl.minimum(first + each, length)
+    high = tl.full([BLOCK_H], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK_H], tl.float32)
+    acc = tl.zeros([BLOCK_H, BLOCK_C], tl.float32)
+    for start in range(first, last, BLOCK_N):
+        key = start + tl.arange(0, BLOCK_N)
+        there = key < last
+        page = item + key * 0
+        if PAGED:
+            page = tl.load(pages + item * listed + key // size, mask=there, other=0).to(tl.int64)
+        right = (page >= 0) & (page < count)
+        page = tl.where(right, page, 0)
+        slot = (key % size).to(tl.int64)
+        keys = tl.load(
+            k + (page * k_page + slot * k_slot + group * k_group)[None, :] + i[:, None],
+            mask=there[None, :] & (i < inner)[:, None], other=0,
+        )  # fmt: skip
+        s = tl.dot(left, keys.to(left.dtype), input_precision="tf32x3" if EXACT else None)
+        by = (page * size + slot) * groups + group
+        if SCALED:
+            s *= tl.load(k_scales + by, mask=there, other=0.0)[None, :]
+        s = changed(s, scale, cap, slope[:, None], (length - 1 - key)[None, :], CAP, SLOPES)
+        s = tl.where(right[None, :], s, float("nan"))
+        s = tl.where(there[None, :], s, float("-inf"))
+        higher = tl.maximum(high, tl.max(s, 1))
+        safe = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.exp2(s - safe[:, None])
+        fade = tl.exp2(high - safe)
+        total = total * fade + tl.sum(p, 1)
+        values = tl.load(
+            v + (page * v_page + slot * v_slot + group * v_group)[:, None] + c[None, :],
+            mask=there[:, None] & (c < columns)[None, :], other=0,
+        )  # fmt: skip
+        if SCALED:
+            p *= tl.load(v_scales + by, mask=there, other=0.0)[None, :]
+        acc = tl.dot(p.to(left.dtype), values.to(left.dtype), acc * fade[:, None],
+                     input_precision="tf32x3" if EXACT else None)  # fmt: skip
+        high = higher
+    place = (item * heads + head) * PARTS + tl.program_id(1)
+    tl.store(high_out + place, high, mask=h < EACH)
+    tl.store(total_out + place, total, mask=h < EACH)
+    tl.store(
+        acc_out + place[:, None] * columns + c[None, :],
+        acc,
+        mask=(h < EACH)[:, None] & (c < columns)[None, :],
+    )
+
+
+@triton.jit
+def joined(acc, high, total, sinks, lengths, out, lse, heads, columns, most, SINKS: tl.constexpr, PARTS: tl.constexpr,
+           BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
+    """Join the parts of one head of an item; a length out of range gives NaN."""
+    place = tl.program_id(0).to(tl.int64)
+    part, c = tl.arange(0, BLOCK_P), tl.arange(0, BLOCK_C)
+    there = part < PARTS
+    highs = tl.load(high + place * PARTS + part, mask=there, other=float("-inf"))
+    top = tl.max(highs, 0)
+    if SINKS:
+        more = tl.load(sinks + place % heads) * _LOG2E
+        top = tl.maximum(top, more)
+    safe = tl.where(top == float("-inf"), 0.0, top)
+    by = tl.exp2(highs - safe)
+    whole = tl.sum(tl.load(total + place * PARTS + part, mask=there, other=0.0) * by, 0)
+    if SINKS:
+        whole += tl.exp2(more - safe)
+    parts = tl.load(
+        acc + (place * PARTS + part)[:, None] * columns + c[None, :],
+        mask=there[:, None] & (c < columns)[None, :], other=0.0,
+    )  # fmt: skip
+    length = tl.load(lengths + place // heads)
+    dead = top == float("-inf")
+    wrong = tl.where((length < 0) | (length > most), float("nan"), 0.0)
+    found = tl.sum(parts * by[:, None], 0) / tl.where(dead, 1.0, whole) + wrong
+    tl.store(out + place * columns + c, found.to(out.dtype.element_ty), mask=c < columns)
+    tl.store(lse + place, tl.where(dead, top, (top + tl.log2(whole)) * _LN2) + wrong)
+
+
+def _decode(q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slopes, window, scale, soft_cap):
+    batch, heads, inner = q.shape
+    count, size, groups, columns = v_cache.shape
+    listed = 1 if pages is None else pages.shape[1]
+    programs = 4 * (torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 2)
+    exact = q.dtype is torch.float32
+    block = 32 if exact or max(inner, columns) > 128 else 64
+    parts = max(1, min(64, programs // max(1, batch * groups), triton.cdiv(size * listed, block)))
+    numbers = q.new_empty(2, batch * heads * parts, dtype=torch.float32)
+    acc = q.new_empty(batch * heads * parts, columns, dtype=torch.float32)
+    wide = max(16, triton.next_power_of_2(columns))
+    strides = [*q.stride()[:2], *k_cache.stride()[:3], *v_cache.stride()[:3]]
+    share[(batch * groups, parts)](
+        q, k_cache, v_cache, lengths, *(q if t is None else t for t in (pages, k_scales, v_scales, slopes)), acc,
+        *numbers, *strides, count, size, listed, heads, inner, columns, window, scale, soft_cap,
+        PAGED=pages is not None, SCALED=k_scales is not None, SLOPES=slopes is not None, CAP=soft_cap != 0.0,
+        EXACT=exact, EACH=heads // groups, PARTS=parts, BLOCK_H=max(16, triton.next_power_of_2(heads // groups)),
+        BLOCK_N=block, BLOCK_I=max(16, triton.next_power_of_2(inner)), BLOCK_C=wide, num_warps=4,
+    )  # fmt: skip
+    out = q.new_empty(batch, heads, columns)
+    lse = q.new_empty(batch, heads, dtype=torch.float32)
+    joined[(batch * heads,)](
+        acc, *numbers, q if sinks is None else sinks, lengths, out, lse, heads, columns, size * listed,
+        SINKS=sinks is not None, PARTS=parts, BLOCK_P=triton.next_power_of_2(parts), BLOCK_C=wide, num_warps=4,
+    )  # fmt: skip
+    return out, lse
+
+
 def _serves(q, k, v, ranges, sinks, slopes, *_):
     if q.dtype not in FLOATS:
         return f"q is of {q.dtype}, and the kernel takes float32, bfloat16 and float16"
@@ -213,4 +342,20 @@ def _serves(q, k, v, ranges, sinks, slopes, *_):
     return None
 
 
-FORMS = {"attention": GpuForm(_serves, _attention)}
+def _serves_decode(q, k_cache, v_cache, lengths, *rest):
+    if q.dtype not in FLOATS:
+        return f"q is of {q.dtype}, and the kernel takes float32, bfloat16 and float16"
+    if k_cache.dtype is not v_cache.dtype:
+        return "one cache has scales and the other has none"
+    for x in (q, k_cache, v_cache):
+        if x.stride(-1) != 1 or x.shape[-1] > 256:
+            return "columns do not lie side by side, or are more than 256"
+    for x in (lengths, *rest[:5]):
+        if x is not None and not (x.is_contiguous() and x.dtype in (torch.int32, torch.float32)):
+            return "lengths, pages, scales, sinks or alibi are not contiguous, or are of float64"
+    if q.shape[1] // v_cache.shape[2] > 64:
+        return f"{q.shape[1] // v_cache.shape[2]} heads share a key, and the kernel takes at most 64"
+    return None
+
+
+FORMS = {"attention": GpuForm(_serves, _attention), "attention_decode": GpuForm(_serves_decode, _decode)}

@@ -10,7 +10,8 @@ from . import reference
 
 @triton.jit
 def nearest(x, c, half, shift, labels, distances, rows, many, inner, row_stride, column_stride,
-            SHIFT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):  # fmt: skip
+            SHIFT: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+            BLOCK_K: tl.constexpr):  # fmt: skip
     """Find the nearest of all centroids for a block of rows, the first of equals, then the distance to it."""
     row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     own = row < rows
@@ -33,7 +34,7 @@ def nearest(x, c, half, shift, labels, distances, rows, many, inner, row_stride,
                 c + column[None, :].to(tl.int64) * inner + k[:, None],
                 mask=(column < many)[None, :] & (k < inner)[:, None], other=0.0,
             )  # fmt: skip
-            products = tl.dot(left, right, products, input_precision="ieee")
+            products = tl.dot(left, right, products, input_precision=PRECISION)
         score = tl.load(half + column, mask=column < many, other=float("inf"))[None, :] - products
         low = tl.min(score, 1)
         first_of_low = tl.min(tl.where(score == low[:, None], column[None, :], 2147483647), 1)
@@ -62,7 +63,7 @@ def _assign(x, centroids, shift):
     deep = max(16, min(32, triton.next_power_of_2(inner)))
     nearest[(triton.cdiv(rows, 64),)](
         x, c, half, c if shift is None else shift, labels, distances, rows, len(c), inner, *x.stride(),
-        SHIFT=shift is not None, BLOCK_M=64, BLOCK_N=wide, BLOCK_K=deep, num_warps=4,
+        SHIFT=shift is not None, PRECISION="ieee", BLOCK_M=64, BLOCK_N=wide, BLOCK_K=deep, num_warps=4,
     )  # fmt: skip
     return labels, distances
 

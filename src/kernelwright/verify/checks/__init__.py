@@ -27,6 +27,7 @@ from .repeatable import Repeatable
 from .returns import Returns
 from .sanitised import Sanitised
 from .state import StateUnchanged
+from .streams import StreamOrdered
 from .weights import WeightElementsFollowed, WeightsFollowed
 
 __all__ = ["CHECKS", "LAST", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
@@ -35,9 +36,9 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
-    WeightElementsFollowed(), Repeatable(), NothingKept(), CountersMoved(), Endurance(), Deployment(), Relations(),
-    Modes(), Calls(), Sanitised(), ProcessClean(),
+    ArgumentsOnly(), EarlierOutputs(), FreshContent(), StreamOrdered(), WeightsFollowed(), OneElement(),
+    ConstantsFollowed(), WeightElementsFollowed(), Repeatable(), NothingKept(), CountersMoved(), Endurance(),
+    Deployment(), Relations(), Modes(), Calls(), Sanitised(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)

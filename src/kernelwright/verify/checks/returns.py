@@ -26,6 +26,6 @@ class Returns:
                 return failed(
                     self.name, f"output {i} has {len(fact.shape)} axes or sizes other than expected"
                 )
-            if fact.device.partition(":")[0] != native.device.type:
-                return failed(self.name, f"output {i} is on {fact.device}, expected {native.device.type}")
+            if fact.device.partition(":")[0] != seen.device.partition(":")[0]:
+                return failed(self.name, f"output {i} is on {fact.device}, expected {seen.device}")
         return passed(self.name)
