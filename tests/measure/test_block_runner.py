@@ -74,3 +74,20 @@ def test_a_variant_a_hundred_times_slower_leaves_time_for_rounds(problem):
     assert calls_of(problem, 500.0, 5000.0)[0] == 7
     assert calls_of(problem, 500.0, 1e5, 1e5, 1e5)[0] == 3, "a second in all variants"
     assert calls_of(problem, 500.0, 2e6)[0] == 1
+
+
+@pytest.mark.parametrize(("on_gpu", "least_us"), [(True, 300.0), (False, 0.0)])
+def test_what_a_request_takes_is_asked_of_a_baseline_and_on_a_gpu_alone(problem, on_gpu, least_us):
+    workload = problem.task.split(Split.SEARCH)[0]
+    runner = Planted(
+        problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
+    )
+    empty_us = iter([350.0, 300.0, 900.0])
+    baseline = SimpleNamespace(
+        on_gpu=on_gpu, call=lambda sets, _, fill: SimpleNamespace(time_us=next(empty_us))
+    )
+    runner.variants = [
+        SimpleNamespace(name="candidate", worker=SimpleNamespace(on_gpu=on_gpu)),
+        SimpleNamespace(name="eager", worker=baseline),
+    ]
+    assert runner._handshake_us() == least_us

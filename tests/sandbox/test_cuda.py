@@ -1,6 +1,7 @@
 """The CUDA side of a worker, with the driver and torch's device in place of which something else answers."""
 
 import ctypes
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from kernelwright.sandbox import _pool
 from kernelwright.sandbox._confinement import Confinement
-from kernelwright.sandbox._cuda import Fence
+from kernelwright.sandbox._cuda import Fence, Mirror, late
 
 from .conftest import call_once
 
@@ -105,6 +106,21 @@ def test_a_gpu_of_another_make_has_torch_alone(asked, monkeypatch):
     fence.clear()
     fence.wait()
     assert asked == ["torch waits for cuda:0"]
+
+
+def test_content_comes_late_and_outputs_are_taken_in_the_callers_stream(monkeypatch):
+    order = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "callers")
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: order.append("busy"))
+    monkeypatch.setattr(torch.cuda, "stream", lambda s: order.append(f"copies in {s}") or nullcontext())
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device, copy: self.clone())
+    mirror = Mirror(torch.ones(4), torch.zeros(4))
+    with late([mirror], "cuda:0") as copied:
+        order.append(f"called on {mirror.device.tolist()}")
+        [seen] = copied([mirror.device])
+        mirror.device.add_(1)
+    assert order == ["busy", "called on [1.0, 1.0, 1.0, 1.0]", "copies in callers"]
+    assert seen.tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize(("code", "fails"), [(0, False), (201, False), (700, True)])

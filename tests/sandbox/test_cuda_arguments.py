@@ -85,3 +85,31 @@ def test_a_hand_over_costs_what_its_own_outputs_take(pools):
             worker.call([number])
             assert worker.fetch().outputs[0].shape == outputs[0].shape
     assert [m["capacity"] for m in asked if m["op"] == "fetch"] == [4 << 20, 256]
+
+
+def test_a_late_call_is_fetched_like_any_other(pools):
+    pool = pools("none")
+    with pool.worker(payload("def run(x): return x + 1\n")) as worker:
+        worker.reads_frozen = False  # as on a GPU
+        pool.arena.reset()
+        slot = pool.arena.place(torch.zeros(4))
+        number = worker.bind([slot], vector())
+        worker.call([number])
+        pool.arena.refill(slot, torch.ones(4))
+        worker.call_late(number)
+        assert worker.fetch().outputs[0].tolist() == [2.0] * 4
+        assert worker.fetch(0).outputs[0].tolist() == [1.0] * 4
+
+
+def test_compilers_find_the_temporary_folder_in_a_process_that_looks_deployed(pools):
+    text = (
+        "import os, tempfile\n"
+        "def run(x):\n"
+        "    return x + (os.environ['TMPDIR'] == os.environ['HOME'] == tempfile.gettempdir())\n"
+    )
+    pool = pools("none")
+    with pool.worker(payload(text, deployed=True)) as worker:
+        pool.arena.reset()
+        number = worker.bind([pool.arena.place(torch.zeros(4))], vector())
+        worker.call([number])
+        assert worker.fetch().outputs[0].tolist() == [1.0] * 4

@@ -73,6 +73,8 @@ def wrong(op: str, got: torch.Tensor, own: torch.Tensor, exact: torch.Tensor) ->
     if not got.is_floating_point():
         share = (got != own).double().mean().item() if got.numel() else 0.0
         return f"{share:.3g} of whole numbers differ" if share > (0.002 if op in UNSURE else 0) else ""
+    told = own.isfinite() | ~exact.isfinite()  # elsewhere the reference overflows where float64 does not
+    got, own, exact = got[told], own[told], exact[told]
     if not torch.equal(got.isnan(), own.isnan()):
         return f"NaN at {int(got.isnan().sum())} places, the reference at {int(own.isnan().sum())}"
     finite = exact.isfinite() & own.isfinite()
@@ -120,7 +122,10 @@ class Family:
                 if left:
                     workload = left.pop()
                     inputs = problem.inputs(workload, 7)
-                    if sum(x.numel() for x in inputs if isinstance(x, torch.Tensor)) <= most:
+                    odd = (
+                        self.device == "cpu" and inputs[0].dtype is torch.bfloat16
+                    )  # the interpreter's products are wrong
+                    if not odd and sum(x.numel() for x in inputs if isinstance(x, torch.Tensor)) <= most:
                         yield cases.op, workload.name, list(inputs)
 
     def one(self, op: str, arguments: list[Any]) -> dict[str, Any]:

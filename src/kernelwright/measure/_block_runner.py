@@ -215,7 +215,14 @@ class BlockRunner:
         trusted = next((v.worker for v in self.variants if v.name != CANDIDATE), None)
         if trusted is None or not trusted.on_gpu:
             return 0.0
-        return min(trusted.call([], _CALL_LIMIT_S).time_us for _ in range(_EMPTY_REQUESTS))
+        return min(trusted.call([], _CALL_LIMIT_S, fill=self._fill).time_us for _ in range(_EMPTY_REQUESTS))
+
+    def _fill(self) -> None:
+        """Write the content of announced calls, flush caches if required, and let this process fall asleep."""
+        self._layout.fill()
+        if self.cold:
+            self._layout.flush_caches()
+        settle()
 
     def _visit(
         self,
@@ -228,17 +235,10 @@ class BlockRunner:
     ) -> tuple[Reply, Fetched]:
         """Bind addresses, announce the calls, write the content, flush if required, call, fetch one call's outputs."""
         variant.worker.release()
-
-        def fill() -> None:
-            self._layout.fill()
-            if self.cold:
-                self._layout.flush_caches()
-            settle()
-
         with one_thread():  # so that `settle` hardly has to wait
             numbers = variant.worker.bind_all(self._layout.place(sets), self.workload.outputs)
             asked = [numbers[i % len(numbers)] for i in range(calls)]
-            reply = variant.worker.call(asked, deadline_s=limit_s, fill=fill)
+            reply = variant.worker.call(asked, deadline_s=limit_s, fill=self._fill)
         return reply, _handed_over(variant, reply, calls, fetch, limit_s)
 
     def _compare(self, fetched: dict[str, Fetched], given: Given) -> None:

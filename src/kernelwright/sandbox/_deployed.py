@@ -12,7 +12,6 @@ import mmap
 import os
 import secrets
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -24,7 +23,21 @@ from torch import Tensor
 from ._channel import Message
 from ._clock import StoppedClock
 
-_KEPT = ("TRITON", "TORCH", "CUDA", "NVIDIA", "HWLOC", "POCL", "OCL", "LD_", "TZ", "PYTHON", "PATH", "HOME")
+_KEPT = (
+    "TRITON",
+    "TORCH",
+    "CUDA",
+    "NVIDIA",
+    "HWLOC",
+    "POCL",
+    "OCL",
+    "LD_",
+    "TZ",
+    "PYTHON",
+    "PATH",
+    "HOME",
+    "TMP",
+)
 """What the names of variables begin with that runtimes need."""
 _SET = {"LANG": "en_US.UTF-8", "USER": "app", "LOGNAME": "app", "SHELL": "/bin/bash", "TERM": "xterm"}
 _FILE = "/srv/app/main.py"
@@ -102,8 +115,6 @@ def _shifted() -> list[Any]:
 
 
 def _replace_environment() -> None:
-    folder = os.environ.get("TMPDIR")
     for name in [n for n in os.environ if not n.startswith(_KEPT)]:
         del os.environ[name]
     os.environ.update(_SET)
-    tempfile.tempdir = folder

@@ -111,7 +111,7 @@ class Pool(Resource):
                 language="torch",
                 entry="probe.py:nothing",
             )
-            with self.worker(Payload(candidate)) as worker:
+            with self.worker(Payload(candidate, device=self.device)) as worker:
                 self._layers[self.isolation] = active_layers(worker, self.isolation)
         return self._layers[self.isolation]
 

@@ -46,5 +46,5 @@ def read(path: Path) -> Honest:
 @pytest.mark.parametrize("honest", [read(p) for p in sorted(FOLDER.glob("*.*"))], ids=lambda e: e.name)
 def test_it_is_not_rejected(honest, judge, record_property):
     outcome = judge.judge(honest)
-    record_property("outcome", outcome)
+    record_property("outcome", str(outcome))
     assert (outcome.caught_by, outcome.unknown) == ("", ()), outcome

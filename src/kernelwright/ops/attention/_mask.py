@@ -1,6 +1,7 @@
 """What every mask spec is: a predicate, ranges of keys, an area, a class for each tile."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -47,6 +48,8 @@ class Mask:
         device = device or torch.device("cpu")
         if torch.compiler.is_compiling():
             return self._ranges(rows, keys).to(device)
+        if self.by_value:
+            return _of_equal(self, rows, keys, device)
         if (rows, keys, device) not in self._kept:
             self._kept[rows, keys, device] = self._ranges(rows, keys).to(device)
         return self._kept[rows, keys, device]
@@ -100,6 +103,12 @@ class Mask:
             highs[-1] -= spare
         whole = highs[:, None] * (last - first)
         return torch.where(seen == 0, EMPTY, torch.where(seen == whole, FULL, PARTIAL)).to(torch.int8)
+
+
+@lru_cache(maxsize=32)
+def _of_equal(mask: Mask, rows: int, keys: int, device: torch.device) -> T:
+    """Return the ranges of all specs that are equal, which nobody writes to."""
+    return mask._ranges(rows, keys).to(device)
 
 
 def _disjoint(ranges: T) -> tuple[T, T]:

@@ -93,7 +93,7 @@ def _sizes(entries, groups, wide):
         return {"BLOCK_M": min(height, 64), "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "EXACT": True}
     return {
         "BLOCK_M": height,
-        "BLOCK_N": 128,
+        "BLOCK_N": 256 if height == 128 else 128,
         "BLOCK_K": 64,
         "num_warps": 8 if height == 128 else 4,
         "EXACT": False,

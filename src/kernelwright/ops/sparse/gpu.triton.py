@@ -51,9 +51,19 @@ def _spmm(crow, col, values, x):
     rows, columns = len(crow) - 1, x.shape[1]
     out = x.new_empty(rows, columns)
     block = max(16, min(256, triton.next_power_of_2(columns)))
-    some = max(1, min(32, 1024 // block))
+    some = 8 if block <= 64 else 1024 // block
     spmm[(rows, triton.cdiv(columns, block))](
-        crow, col, values, x, out, len(col), len(x), columns, ENTRIES=some, BLOCK=block, num_warps=2
+        crow,
+        col,
+        values,
+        x,
+        out,
+        len(col),
+        len(x),
+        columns,
+        ENTRIES=some,
+        BLOCK=block,
+        num_warps=1 if block <= 64 else 2,
     )
     return out
 

@@ -63,7 +63,8 @@ def space(program: Program) -> Space:
         ]
     if products:
         found += [
-            Parameter(name="block_m", values=(0, 64, 128, 32, 16)), Parameter(name="block_n", values=(64, 128, 32, 16)),
+            Parameter(name="block_m", values=(0, 128, 64, 32, 16)),
+            Parameter(name="block_n", values=(0, 128, 64, 32, 16)),
             Parameter(name="block_k", values=(0, 32, 64, 16)), Parameter(name="precision", values=("ieee", "tf32x3")),
         ]  # fmt: skip
     return Space(parameters=tuple(found))

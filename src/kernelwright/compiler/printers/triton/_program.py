@@ -43,12 +43,14 @@ class Choice:
     """Warps of a program; 0 for 4, or 8 if a product's tile needs that many registers."""
     num_stages: int = 2
     block_m: int = 0
-    """Rows of a tile; 0 for 128 if float32 is multiplied exactly (32 for few rows or busy operands, 16 for the
-    busiest), else 64.
-
-    With 64 the compiler of sm_90 aims at 80 registers a thread, so that three tiles run at once, and spills.
+    """Rows of a tile; 0 for 64, or 32 for few rows or busy operands and 16 for the busiest if float32 is multiplied
+    exactly.
     """
-    block_n: int = 64
+    block_n: int = 0
+    """Columns of a tile; 0 for 128 if float32 is multiplied exactly and rows are not few, else 64.
+
+    On an H200, 64 by 128 took half the time of 128 by 64 for convolutions, and as long for matrices.
+    """
     block_k: int = 0
     """Inner elements of a tile; 0 for 16 if float32 is multiplied exactly, without tensor cores, and else 32."""
     precision: str = "ieee"
@@ -119,15 +121,16 @@ class Printer:
         depth = c.block_k or (16 if plain else 32)
         read = sum(isinstance(e, Load) for side in (step.left, step.right) for e in walk(side))
         small = largest(step.rows) <= _FEW or read > _BUSY
-        exact = 16 if read > _BUSIEST else 32 if small else 128
+        exact = 16 if read > _BUSIEST else 32 if small else 64
         high = c.block_m or (exact if plain else 64)
+        wide = c.block_n or (128 if plain and not small else 64)
         constants: dict[str, tuple[str, object]] = {
-            "BLOCK_M": (str(high), high), "BLOCK_N": (str(c.block_n), c.block_n),
+            "BLOCK_M": (str(high), high), "BLOCK_N": (str(wide), wide),
             "BLOCK_K": (str(depth), depth), "GROUP": ("8", 8),
         }  # fmt: skip
         if any("PRECISION" in line for line in body):
             constants["PRECISION"] = (repr(c.precision), c.precision)
-        tiles = f"triton.cdiv({extent(step.rows)}, {high}) * triton.cdiv({extent(step.columns)}, {c.block_n})"
+        tiles = f"triton.cdiv({extent(step.rows)}, {high}) * triton.cdiv({extent(step.columns)}, {wide})"
         grid = f"({tiles} * {extent(step.batch)},)" if step.batch else f"({tiles},)"
         return self._kernel(step.name, step.comment, [*reads, *writes], {}, body, constants, grid, [])
 
@@ -196,7 +199,7 @@ class Printer:
             *([f"    {fixed},"] if fixed else []), "):",
             *(f"    {short}" for line in body for short in tidied(line)), "", "",
         ]  # fmt: skip
-        warps = self._warps(constants)
+        warps = self._warps(constants, folds=("tiles", "i32") in extra)
         signature = {n: POINTERS[named[n].dtype] for n in buffers} | {
             n: POINTERS[k] for n, k in parts.items()
         }
@@ -210,12 +213,14 @@ class Printer:
         passed += [f"num_warps={warps}", f"num_stages={self.choice.num_stages}"]
         return tidied(f"{name}[{grid}]({', '.join([*given, *passed])})")
 
-    def _warps(self, constants: dict[str, tuple[str, object]]) -> int:
-        """Return the warps of a program; a wide row, or a tile of a product, gets enough to stay in registers."""
+    def _warps(self, constants: dict[str, tuple[str, object]], *, folds: bool) -> int:
+        """Return the warps of a program; a wide row, or a tile of a product, gets enough to stay in registers, and
+        what folds a whole tensor enough to read ahead.
+        """
         if self.choice.num_warps:
             return self.choice.num_warps
         widths = [v for n, (_, v) in constants.items() if n.startswith("WIDTH") and isinstance(v, int)]
-        return 8 if "BLOCK_M" in constants else max(4, min(16, max(widths, default=0) // 512))
+        return 8 if folds or "BLOCK_M" in constants else max(4, min(16, max(widths, default=0) // 512))
 
     def _is_aligned(self, name: str) -> bool:
         """Whether a size is a multiple of 16 on the largest workload seen."""
