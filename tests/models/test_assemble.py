@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from tests.models.conftest import written
 from torch import nn
 
+from kernelwright.config import Settings
 from kernelwright.errors import InputError
 from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
@@ -18,6 +20,7 @@ from kernelwright.models._print import Unprintable
 from kernelwright.models._task import graph_text, region_sketch
 from kernelwright.models._timing import timed
 from kernelwright.records import Candidate, SourceFile
+from kernelwright.sandbox import Payload, Pool
 from kernelwright.tasks.forms._source import run_source
 
 CPP = """
@@ -39,6 +42,25 @@ KW_KERNEL(norm) {
     for (int64_t i = 0; i < n; ++i) out.data()[r * n + i] = x.data()[r * n + i] * scale * w.data()[i];
   }
 }
+"""
+EXPERTS = """
+import torch
+import transformers.integrations.moe
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(2, 8, 8))
+
+    def forward(self, x):
+        ends = torch.tensor([4, 8], dtype=torch.int32)
+        return torch.ops.transformers.grouped_mm_fallback(x * 1.25, self.weight, offs=ends)
+
+
+def build():
+    torch.manual_seed(0)
+    return Experts().eval(), (torch.randn(8, 8),)
 """
 PACKING = """
 import torch
@@ -234,3 +256,17 @@ def test_an_operator_that_no_other_process_can_import_is_named(calling):
     sys.modules["brings_twice"].__spec__ = None
     with pytest.raises(Unprintable, match=r"brought\.twice\.default is defined in 'brings_twice'"):
         calling.candidate()
+
+
+@pytest.mark.long
+def test_a_worker_loads_an_operator_of_transformers_between_kernels(tmp_path):
+    pytest.importorskip("transformers")
+    bench = Bench(written(tmp_path, "experts.py", EXPERTS))
+    made = bench.candidate(bench.accepted("mul", "def run(x):\n    return x * 1.25\n"))
+    assert "= torch.ops.transformers.grouped_mm_fallback.default" in made.sources[0].text
+    folders = {"KERNELWRIGHT_CACHE": str(tmp_path), "KERNELWRIGHT_STORE": str(tmp_path)}
+    with (
+        closing(Pool(Settings.from_environment(folders))) as pool,
+        pool.worker(Payload(made), deadline_s=300.0) as worker,
+    ):
+        assert worker.loaded.content == made.key

@@ -49,6 +49,11 @@ class Noting(World):
             evaluations = {(run.id, e.candidate.key) for run in runs for e in store.evaluations(run.id)}
         return {run.task for run in runs if run.status is RunStatus.FINISHED}, evaluations
 
+    def finished(self):
+        """Return the task of every finished search, as often as it was."""
+        with Store(self.store) as store:
+            return sorted(run.task for run in store.runs() if run.status is RunStatus.FINISHED)
+
     def begun(self):
         """Return the task of every search that was begun, in order."""
         path = self.folder / "begun"
@@ -124,10 +129,11 @@ def _optimised(world, moment):
     os._exit(0)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.long)])
-def test_nothing_finished_is_lost_and_the_answer_is_the_same(worlds, kills):
-    wanted = attempt(worlds("undisturbed"))
-    calls, chance, killed = wanted.pop("calls"), random.Random(7), 0
+@pytest.mark.parametrize(("kills", "seed"), [(3, 7), pytest.param(50, 8, marks=pytest.mark.long)])
+def test_nothing_finished_is_lost_and_the_answer_is_the_same(worlds, kills, seed):
+    undisturbed = worlds("undisturbed")
+    wanted, once = attempt(undisturbed), undisturbed.finished()
+    calls, chance, killed = wanted.pop("calls"), random.Random(seed), 0
     assert wanted["decision"] == "improved" and calls > 100
     while killed < kills:
         world, answer, before = worlds(f"world{killed}"), None, (set(), set())
@@ -139,5 +145,7 @@ def test_nothing_finished_is_lost_and_the_answer_is_the_same(worlds, kills):
             assert before[0] <= after[0] and before[1] <= after[1], "nothing that was finished is lost"
             assert not before[0] & set(world.begun()[begun:]), "a finished search is taken over"
             before = after
+            print(f"{killed} of {kills} kills with seed {seed}: nothing lost")
+        assert world.finished() == once, "no search is finished twice"
         answer.pop("calls")
         assert answer == wanted
