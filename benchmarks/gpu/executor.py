@@ -1,8 +1,8 @@
 """The PTX executor against a GPU: launches that it has executed, done again there, compared byte by byte.
 
-    python -m benchmarks.gpu.executor_cases --out .carry                 # first, anywhere: what is done again
-    python -m benchmarks.gpu.executor --cases .carry --out rows --seconds 90
-    python -m benchmarks.gpu.executor --cases .carry --out rows --device executor   # a rehearsal without a GPU
+    python -m benchmarks.gpu.executor_cases --out cases                  # first, anywhere: what is done again
+    python -m benchmarks.gpu.executor --cases cases --out rows --seconds 90
+    python -m benchmarks.gpu.executor --cases cases --out rows --device executor   # a rehearsal without a GPU
 
 Needs the CUDA driver and nothing else of CUDA. A worker that hangs or dies costs the launch that it was at.
 
