@@ -156,6 +156,10 @@ TOOLS = {
     ),
     "objdump": Tool(_objdump, "no objdump that reads x86-64", "what is read from a compiled kernel"),
     "perf events": Tool(_perf_events, "perf_event_open is not allowed", "counters of the processor and the system"),
+    "waiting times": Tool(
+        lambda: Path("/proc/self/schedstat").exists(), "no /proc/PID/schedstat in this system",
+        "deadlines that leave out seconds without a processor",
+    ),
     "nvcc": Tool(_language("cuda"), "no nvcc", "the compilation of CUDA kernels"),
     "HIP": Tool(_language("hip"), "no clang for AMD GPUs with Triton's wheel", "the compilation of HIP kernels"),
     "helion": Tool(_language("helion"), "no helion package", "Helion kernels, executed"),

@@ -28,7 +28,6 @@ def test_a_hanging_tool_is_killed_with_its_children(tmp_path):
     assert not _lives(int(mark.read_text()))
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not say who waited")
 def test_seconds_without_a_processor_do_not_count_against_the_deadline(monkeypatch):
     waits = iter([0.25, 0.5])
     monkeypatch.setattr(_process, "_waited_s", lambda _: next(waits, 0.5))
@@ -39,7 +38,7 @@ def test_seconds_without_a_processor_do_not_count_against_the_deadline(monkeypat
     assert endless.timed_out and endless.time_s < 5
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not say who waited")
+@pytest.mark.needs("waiting times")
 def test_a_tool_that_shares_its_processor_is_seen_to_wait():
     core = min(os.sched_getaffinity(0))
     spin = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"

@@ -259,8 +259,8 @@ def test_an_operator_that_no_other_process_can_import_is_named(calling):
 
 
 @pytest.mark.long
+@pytest.mark.needs("transformers")
 def test_a_worker_loads_an_operator_of_transformers_between_kernels(tmp_path):
-    pytest.importorskip("transformers")
     bench = Bench(written(tmp_path, "experts.py", EXPERTS))
     made = bench.candidate(bench.accepted("mul", "def run(x):\n    return x * 1.25\n"))
     assert "= torch.ops.transformers.grouped_mm_fallback.default" in made.sources[0].text
