@@ -35,7 +35,7 @@ _CHOICES: tuple[dict[str, Scalar], ...] = (
     {"block": 4096}, {"lanes": "inner"}, {"lanes": "outer"}, {"block": 256}, {"block_m": 64, "block_n": 128},
     {"precision": "tf32x3", "block_k": 64, "num_stages": 3},
 )  # fmt: skip
-"""Tried beside the default, where the space has them."""
+"""Tried as well as the default, where the space has them."""
 _LEAVES, _VARIANTS = 5, 14
 _ROUNDS, _SECONDS, _FIRST, _HOPELESS = 13, 0.6, 3, 3.0
 """Most rounds, and seconds, of a problem; after so many rounds, variants so many times slower than the best are out."""
@@ -240,7 +240,7 @@ def _checked(call: Call, expected: list[torch.Tensor], function: Any) -> Row:
     try:
         got = _tensors(call())
         torch.cuda.synchronize()
-    except Exception as error:
+    except Exception as error:  # what a variant raises is its row; a broken context ends the child
         if "CUDA error" in str(error):
             raise
         return {"failed": f"{type(error).__name__}: {error}"[:300]}

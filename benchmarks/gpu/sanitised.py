@@ -1,4 +1,4 @@
-"""The planted faults under NVIDIA's compute-sanitizer, beside what the PTX executor found in them.
+"""The planted faults under NVIDIA's compute-sanitizer, compared with what the PTX executor found in them.
 
     python -m benchmarks.gpu.executor_cases --out FOLDER --only faults     # first, anywhere
     python -m benchmarks.gpu.sanitised --cases FOLDER --out rows --seconds 60

@@ -217,7 +217,7 @@ def test_a_buffer_is_changed_as_the_model_changes_it_and_constants_are_computed_
 
 @pytest.fixture
 def calling(tmp_path, monkeypatch):
-    """Make a model that calls an operator of a library of its own, and a kernel beside it."""
+    """Make a model that calls an operator of a library of its own, and a kernel."""
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(tmp_path)
     written(

@@ -1,4 +1,4 @@
-"""What is timed: ops at sizes of real models, beside what else computes the same on a GPU."""
+"""What is timed: ops at sizes of real models, and what else computes the same on a GPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -53,9 +53,7 @@ def _live(control: socket.socket, preload: Sequence[str], nesting: Nesting | Non
             importlib.import_module(name)
         _warm()
     gc.freeze()  # whoever collects from here on need not look at what imports left
-    if (
-        set(COMPILER) <= set(preload) and not gpus
-    ):  # where torch sees a GPU, to compile anything starts its driver
+    if set(COMPILER) <= set(preload) and not gpus:  # with a GPU, whatever is compiled starts its driver
         _warm_compiler()
     tempfile.tempdir = None  # each worker finds its own
     nesting = nesting or _probe_nesting()

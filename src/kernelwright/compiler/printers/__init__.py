@@ -58,5 +58,5 @@ def printer_of(language: str) -> Render | None:
 
 
 def forms_of(language: str) -> frozenset[str]:
-    """Return `FORMS` of a language: forms of a product beside plain loops, `moves`, `ahead`, `bias`, `programs`."""
+    """Return `FORMS` of a language: forms of a product other than plain loops, `moves`, `ahead`, `bias`, `programs`."""
     return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))
