@@ -333,6 +333,7 @@ class Acceptance:
                 depth=depth,
                 seeds=seeds,
                 deadline_s=stages.within(_VERIFY_S),
+                most_s=stages.within(math.inf),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
                 on_right=lambda: self._pool.prepare(natives),
             )
