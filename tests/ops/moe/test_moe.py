@@ -50,6 +50,7 @@ def test_a_layer_is_the_sum_of_each_tokens_experts(dtype, tokens, count, chosen,
     torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.filterwarnings("ignore:kernelwright .* runs its reference")
 @pytest.mark.parametrize("shared", [0, 40])
 @pytest.mark.parametrize(
     ("dtype", "bits", "activations", "tolerance"),
