@@ -326,16 +326,11 @@ class Acceptance:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
             return verify(
-                self._problem,
-                candidate,
-                build,
-                pool=self._pool,
-                depth=depth,
-                seeds=seeds,
-                deadline_s=stages.within(_VERIFY_S),
+                self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds,
+                deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
                 on_right=lambda: self._pool.prepare(natives),
-            )
+            )  # fmt: skip
 
     def _measure(
         self,
