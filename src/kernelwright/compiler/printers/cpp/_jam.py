@@ -57,10 +57,18 @@ def with_rows_jammed(nest: Sequence[Loop]) -> list[Loop]:
     once for all of them. Only where the loops around are enough for threads.
     """
     rows = nest[-1]
-    outer = [int(loop.end.size) for loop in nest[:-1] if isinstance(loop.end, Extent)]
-    if math.prod(outer) < _THREADS or not _shares_places(rows):
+    if math.prod(_iterations(loop) for loop in nest[:-1]) < _THREADS or not _shares_places(rows):
         return list(nest)
     return [*nest[:-2], replace(nest[-2], body=(replace(rows, unroll=_ROWS),))]
+
+
+def _iterations(loop: Loop) -> int:
+    """Return the iterations of a loop from zero on the first workload, if a size says so."""
+    match loop.end:
+        case Literal(value) | Extent(value):
+            return int(value)
+        case _:
+            return 1
 
 
 def _shares_places(rows: Loop) -> bool:
