@@ -21,6 +21,7 @@ from ._starts import (
     operations_of,
     packed_in_calls,
     staged,
+    stored,
 )
 
 _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
@@ -187,6 +188,7 @@ def beam(
     apart = [
         *copied,
         *(state for state in (*packed, *small, *in_parts(start, actions, faults)) if state.steps),
+        *stored(packed[-1], actions, faults),
     ]
     states = [start, *scaled, *apart]
     for state in (start, *apart):
