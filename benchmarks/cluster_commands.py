@@ -4,7 +4,8 @@
 
 `optimize` searches a kernel for `examples/swiglu.py`, `suite run` one for each problem of a made-up checkout of
 KernelBench. A row says how many seconds after the command began its first event of each kind came, what was evaluated,
-and what was concluded. The exit code is 1 if a command fails or a search evaluated nothing.
+and what was concluded; with `--nodes 0` the commands work without a cluster. The exit code is 1 if a command fails or a
+search evaluated nothing.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +71,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
     failed = False
-    with tempfile.TemporaryDirectory() as scratch, machines(asked.nodes) as nodes:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        machines(asked.nodes) if asked.nodes else nullcontext() as nodes,
+    ):
         for name in asked.command or COMMANDS:
             folder = Path(scratch) / name.replace(" ", "-")
             made_up_checkout("kernelbench", folder / "data")
             words = [word.format(folder=folder) for word in COMMANDS[name]]
             words += ["--minutes", f"{asked.minutes:g}", "--evaluations", str(asked.evaluations)]
-            load = os.getloadavg()[0]
-            row = row_of(folder, [*words, "--cluster", nodes.address])
-            said = f"kernelwright {' '.join(words)} --cluster ADDRESS".replace(str(folder), "DIR")
+            where, load = ("--cluster", nodes.address) if nodes else (), os.getloadavg()[0]
+            row = row_of(folder, [*words, *where])
+            said = " ".join(("kernelwright", *words)).replace(str(folder), "DIR")
+            said += " --cluster ADDRESS" if nodes else ""
             line = json.dumps({
                 "what": name, "nodes": asked.nodes, "load": load, **row, "ran": said,
             })  # fmt: skip
