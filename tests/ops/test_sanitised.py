@@ -31,6 +31,7 @@ print("sum", float(out))
 
 
 @pytest.mark.long
+@pytest.mark.needs("sanitisers")
 @pytest.mark.parametrize(
     ("more", "found"), [("", ""), (" + 1", "heap-buffer-overflow")], ids=["right", "wrong"]
 )
