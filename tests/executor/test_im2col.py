@@ -107,7 +107,7 @@ ret;"""
 
 def test_a_column_is_stored_within_the_images():
     images = np.zeros((2, 4, 5, 8), np.float32)
-    for steps, status in [((1, 1), "ok"), ((2, 2), "refused")]:  # the latter was an illegal instruction of an H200
+    for steps, status in [((1, 1), "ok"), ((2, 2), "refused")]:  # the latter: see "Against a device"
         given = Im2colMap(images, (PIXELS, CHANNELS), lower=(-1, 0), upper=(0, 0), steps=steps)
         run = kernel(4, STORE)(1, 1, [given, np.zeros(1), 0, 0, -1, 1, 0, 0], options=Options(deadline_s=20))
         assert (run.status, [str(f) for f in run.findings]) == (status, [])

@@ -53,7 +53,9 @@ def test_what_is_no_ptx(text, message):
 @pytest.mark.parametrize(("version", "target"), [("8.8", "sm_150"), ("12.0", "sm_90a")])
 def test_ptx_that_is_newer_than_what_is_known_is_refused_in_a_sentence(version, target):
     text = kernel("frobnicate;").replace("8.6", version).replace("sm_80", target)
-    with pytest.raises(NotExecutedError, match=rf"PTX {version} for {target} is newer .* \(9.x, sm_121\); compile"):
+    with pytest.raises(
+        NotExecutedError, match=rf"PTX {version} for {target} is newer .* \(9.x, sm_121\); compile"
+    ):
         Module.load(text)
 
 

@@ -18,7 +18,8 @@ int main() {
     p.computeMajor = major, p.computeMinor = minor, p.maxThreadsPerBlock = 1024, p.warpSize = 32;
     p.maxThreadsPerMultiprocessor = major == 12 || (major == 8 && minor) ? 1536 : 2048;
     p.regsPerBlock = p.regsPerMultiprocessor = 65536, p.reservedSharedMemPerBlock = 1024, p.numSms = 1;
-    p.sharedMemPerBlock = 48 << 10, p.sharedMemPerMultiprocessor = shared_of_core, p.sharedMemPerBlockOptin = shared_of_core - 1024;
+    p.sharedMemPerBlock = 48 << 10, p.sharedMemPerMultiprocessor = shared_of_core;
+    p.sharedMemPerBlockOptin = shared_of_core - 1024;
     cudaOccFuncAttributes a{};
     a.maxThreadsPerBlock = 1024, a.numRegs = registers, a.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
     a.maxDynamicSharedSizeBytes = size_t(p.sharedMemPerBlockOptin);
@@ -46,7 +47,9 @@ def test_it_agrees_with_the_toolkits_calculator(tmp_path):
         f"{name.replace('.', ' ')} {CORES[name].shared_bytes} {threads} {registers} {shared}\n"
         for name, threads, registers, shared in cases
     )
-    said = subprocess.run([tmp_path / "o"], input=asked, capture_output=True, text=True, check=True, timeout=60)
+    said = subprocess.run(
+        [tmp_path / "o"], input=asked, capture_output=True, text=True, check=True, timeout=60
+    )
     expected = [
         occupancy(CORES[name], threads=threads, registers=registers, shared_bytes=shared).blocks
         for name, threads, registers, shared in cases
@@ -57,10 +60,15 @@ def test_it_agrees_with_the_toolkits_calculator(tmp_path):
 def test_what_runs_out_first_is_named_and_the_best_size_is_found():
     hopper = CORES["9.0"]
     for threads, registers, shared, limited_by, blocks in [
-        (1024, 32, 0, "threads", 2), (32, 16, 0, "blocks", 32), (256, 255, 0, "registers", 1), (64, 32, 100_000, "shared memory", 2),
+        (1024, 32, 0, "threads", 2), (32, 16, 0, "blocks", 32), (256, 255, 0, "registers", 1),
+        (64, 32, 100_000, "shared memory", 2),
     ]:  # fmt: skip
         filled = occupancy(hopper, threads=threads, registers=registers, shared_bytes=shared)
-        assert (filled.limited_by, filled.blocks, filled.warps) == (limited_by, blocks, blocks * -(-threads // 32))
+        assert (filled.limited_by, filled.blocks, filled.warps) == (
+            limited_by,
+            blocks,
+            blocks * -(-threads // 32),
+        )
     assert most_warps(hopper, registers=168, shared_bytes=0) == 12
     assert core_of("sm_100a") is CORES["10.0"]
     assert core_of("sm_75") is None

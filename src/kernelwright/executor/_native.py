@@ -43,7 +43,7 @@ _ENGINE: Final = "warps"
 _DEFINED: Final = re.compile(r"^[a-z][\w:<>*& ]*?\b(\w+)\([^;]*$", re.MULTILINE)
 """A function of a file, where its definition begins."""
 _CALLED: Final = re.compile(r"\b(\w+)\(")
-_MORE_HEADERS: Final = ("tcgen05.h",)
+_MORE_HEADERS: Final = ("tcgen05.h", "video.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()

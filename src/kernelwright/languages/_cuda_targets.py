@@ -1,7 +1,7 @@
 """CUDA C++ for GPUs that need not be here: which a source is compiled for, and what their machine code says of it.
 
-Covers: registers, shared memory, spills and what they leave of a multiprocessor by ptxas; tensor instructions, copies and loads by the disassembler of
-Triton's wheel, where that is installed (elsewhere the names are missing, never zero).
+Covers: registers, shared memory, spills and what they leave of a multiprocessor, by ptxas; tensor instructions, copies
+and loads by the disassembler of Triton's wheel, where that is installed (elsewhere the names are missing, never zero).
 Does not cover: which instructions are in the hot loop; the occupancy of a launch.
 """
 

@@ -23,8 +23,8 @@ _SHARED_GRAIN, _SHARED_OF_SYSTEM = 128, 1 << 10
 class Core:
     """What a multiprocessor holds.
 
-    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the rules by which it is given
-    to blocks are those of the toolkit's occupancy calculator.
+    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the rules by which it is
+    given to blocks are those of the toolkit's occupancy calculator.
     """
 
     warps: int
@@ -66,7 +66,11 @@ def occupancy(core: Core, *, threads: int, registers: int = 0, shared_bytes: int
     """
     warps = math.ceil(threads / _WARP)
     shared = math.ceil((shared_bytes + _SHARED_OF_SYSTEM) / _SHARED_GRAIN) * _SHARED_GRAIN
-    fits = {"threads": core.warps // warps, "blocks": core.blocks, "shared memory": core.shared_bytes // shared}
+    fits = {
+        "threads": core.warps // warps,
+        "blocks": core.blocks,
+        "shared memory": core.shared_bytes // shared,
+    }
     if registers:
         of_warp = math.ceil(registers * _WARP / _REGISTER_GRAIN) * _REGISTER_GRAIN
         fits["registers"] = _REGISTERS // _PARTITIONS // of_warp * _PARTITIONS // warps
