@@ -26,7 +26,7 @@ _FLAGS: Final = (
     "-std=c++17", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
     "-pthread", "-Wno-psabi", "-w",
 )  # fmt: skip
-_PARTS: Final = {
+_PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "warps": {
         "warps": (("memory.cpp", "sync.cpp", "launch.cpp"), ("-O2",)),
         "numbers": (("numbers.cpp",), ("-O3", "-frounding-math")),
