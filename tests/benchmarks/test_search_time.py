@@ -5,8 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from benchmarks import search_time
-from benchmarks.search_time import row_of, table
+from benchmarks.search_time import main, row_of, table
 
 from kernelwright.records import Budget
 from kernelwright.store import Store
@@ -58,9 +57,9 @@ def test_a_stores_finished_runs_are_printed_and_written(tmp_path, monkeypatch, c
             store.append_event(run.id, one)
     out = tmp_path / "rows.jsonl"
     monkeypatch.setattr(sys, "argv", ["search_time", str(tmp_path), "--out", str(out)])
-    search_time.main()
+    main()
     assert "measure" in capsys.readouterr().out and json.loads(out.read_text())["run"] == run.id
     monkeypatch.setattr(sys, "argv", ["search_time", str(tmp_path / "nothing")])
     with pytest.raises(SystemExit):
-        search_time.main()
+        main()
     assert "expected that of a store" in capsys.readouterr().err
