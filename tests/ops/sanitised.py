@@ -19,7 +19,7 @@ from kernelwright.api.ops import cases_of, task_of
 from kernelwright.ops._core import kernel as kernels
 from kernelwright.tasks import Problem
 
-FLAGS = ("-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+FLAGS = ("-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 HERE = Path(__file__).parent
 CALLED = 200
 """Wrong calls of each function."""
@@ -32,6 +32,8 @@ OPTIONS = {
 def pytest_configure() -> None:
     """Build kernels with the sanitisers: this file is a plugin of the tests that it runs."""
     kernels._FLAGS = (*kernels._FLAGS, *FLAGS)
+    # Compilers have limits on memory, under which a sanitiser does not start.
+    os.environ.pop("LD_PRELOAD", None)
 
 
 def on_cases(family: str) -> int:
@@ -57,14 +59,17 @@ def runtimes() -> str:
     return " ".join(asked)
 
 
+def environment() -> dict[str, str]:
+    """Return the variables of a process in which sanitised kernels can be loaded."""
+    return {**os.environ, **OPTIONS, "LD_PRELOAD": runtimes(), "PYTHONHASHSEED": "0"}
+
+
 def checked(family: str) -> int:
     """Run all of one family; return the exit code of the first part that failed."""
-    env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtimes(), "PYTHONHASHSEED": "0"}
     own = [path for path in (HERE / family, HERE / f"test_{family}.py") if path.exists()]
     words = ["-m", "pytest", "-q", "-p", "tests.ops.sanitised", "-m", "not slow and not alone and not long"]
-    parts = [["-m", "tests.ops.sanitised", "--within", family], [*words, *map(str, own)]]
-    for part in parts:
-        if code := subprocess.run([sys.executable, *part], env=env, check=False).returncode:
+    for part in (["-m", "tests.ops.sanitised", "--within", family], [*words, *map(str, own)]):
+        if code := subprocess.run([sys.executable, *part], env=environment(), check=False).returncode:
             return code
     return 0
 
