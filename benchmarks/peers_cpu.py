@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -267,18 +267,6 @@ def chosen_group(group: str, asked: str) -> bool:
     return any(part in group for part in asked.split(","))
 
 
-def latest(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the rows of files, of each problem those of the last file that has it."""
-    found = dict[str, list[dict[str, Any]]]()
-    for text in texts:
-        here = dict[str, list[dict[str, Any]]]()
-        for line in text.splitlines():
-            row = json.loads(line)
-            here.setdefault(str(row["problem"]), []).append(row)
-        found |= here
-    return [row for rows in found.values() for row in rows]
-
-
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for each problem: the variants' times over our own, the best peer, the share of the bound.
 
@@ -332,11 +320,11 @@ def main() -> None:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--out", type=Path)
     parser.add_argument(
-        "--table", type=Path, nargs="+", help="problems of later files replace those of earlier ones"
+        "--table", type=Path, nargs="+", help="rows of later files replace those of earlier ones"
     )
     options = parser.parse_args()
     if options.table:
-        shown = latest(file.read_text() for file in options.table)
+        shown = [json.loads(line) for file in options.table for line in file.read_text().splitlines()]
         print(table([row for row in shown if chosen_group(str(row["group"]), options.group)]))
         return
     torch.set_num_threads(options.threads)

@@ -129,14 +129,6 @@ def test_the_table_compares_with_the_best_peer_and_counts_what_is_ours_by_no_ker
     assert [" ".join(line) for line in (group, every)] == [f"g: {figures}", f"all: {figures}"]
 
 
-def test_problems_of_a_later_file_replace_those_of_an_earlier_one():
-    def text(problem, *variants):
-        return "".join(json.dumps({"problem": problem, "variant": v}) + "\n" for v in variants)
-
-    found = peers_cpu.latest([text("a", "eager", "compile") + text("b", "eager"), text("a", "own")])
-    assert [(row["problem"], row["variant"]) for row in found] == [("a", "own"), ("b", "eager")]
-
-
 def test_groups_are_chosen_by_parts_of_their_names():
     chosen = [g for g in ("long rows", "losses", "scans") if peers_cpu.chosen_group(g, "rows,loss")]
     assert chosen == ["long rows", "losses"] and peers_cpu.chosen_group("scans", "")
