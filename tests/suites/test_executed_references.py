@@ -5,7 +5,7 @@ import torch
 from tests.tools import require
 
 from kernelwright.devices import detect
-from kernelwright.executor.python import in_place_of_a_gpu
+from kernelwright.executor.python import launching
 from kernelwright.records import Candidate, Reference, SourceFile
 from kernelwright.search.evaluation._join import without_device
 from kernelwright.suites import get_suite, judge_both, setup
@@ -55,7 +55,7 @@ def test_nothing_is_timed_against_what_is_executed():
     assert without_device(detect("cpu"), reference("import torch"))(torch_candidate) is None
     found = without_device(detect("cpu"), executed)(torch_candidate)
     assert (found.check, found.status) == ("timed", "unknown")
-    assert "reference is executed" in found.message
+    assert "executed on the CPU" in found.message
 
 
 def test_what_a_test_calls_is_the_last_that_it_does_not_define_itself():
@@ -65,13 +65,17 @@ def test_what_a_test_calls_is_the_last_that_it_does_not_define_itself():
     assert entry_of(text, "# relu(1)\nGrad.forward(None, 1)", "G/a") == ("Grad", "Grad.forward")
 
 
-def test_python_that_asks_for_a_gpu_has_the_cpu():
-    with in_place_of_a_gpu():
+def test_python_that_asks_for_a_gpu_has_the_cpu_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with launching():
         x = torch.ones(3, device="cuda").cuda()
         assert x.is_cuda
         with torch.cuda.device(x.device):
             assert torch.cuda.get_device_capability() == (8, 0)
     assert not x.is_cuda
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with launching():
+        assert not x.is_cuda, "where there is one, nothing stands in for it"
 
 
 @pytest.mark.long

@@ -71,5 +71,10 @@ def in_place_of_a_gpu() -> Iterator[None]:
         yield
 
 
+def launching() -> contextlib.AbstractContextManager[None]:
+    """Return what Python that asks for a GPU is called in: nothing where there is one, else what has it use the CPU."""
+    return contextlib.nullcontext() if torch.cuda.is_available() else in_place_of_a_gpu()
+
+
 def _quick() -> Options:
     return Options(races=False, count=False)

@@ -81,16 +81,16 @@ def run(*tensors):
     data = kw_data(tensors)
     return {call}
 """
-_EXECUTED = """from kernelwright.executor.python import in_place_of_a_gpu
+_EXECUTED = """from kernelwright.executor.python import launching
 from problem import kw_answered, kw_data
 
-with in_place_of_a_gpu():
+with launching():
     from submission import {symbol}
 
 
 def run(*tensors):
     data = kw_data(tensors)
-    with in_place_of_a_gpu():
+    with launching():
         return kw_answered({call}, data)
 """
 

@@ -46,9 +46,9 @@ def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 def without_device(device: Device, reference: Reference) -> Callable[[Candidate], Finding | None]:
     """Return what tells of a candidate why no time of it means anything on a device; None where times do.
 
-    The device may not run the candidate, but an interpreter or a model of another one; or not the reference.
+    An interpreter or a model of another device may run the candidate, or the reference.
     """
-    executed = f"the reference is executed on {device.kind}, so that nothing can be timed against it"
+    executed = "the reference's kernels are executed on the CPU, so that nothing can be timed against it"
 
     def untimed(candidate: Candidate) -> Finding | None:
         language = get_language(candidate.language)
