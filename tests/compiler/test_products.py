@@ -237,6 +237,38 @@ def test_the_estimate_sees_from_how_many_values_an_element_is_chosen():
     assert several > 3 * one
 
 
+def pairs_of_rows(rows):
+    def pairs(x, *tables):
+        at = x.argmax(1)
+        side_by_side = torch.stack([table[at] for table in tables], 1)
+        return side_by_side @ side_by_side.transpose(1, 2)
+
+    return graph_of(pairs, (64, 8), *[(rows, 32)] * 6)
+
+
+def cost_of_pairs(rows, *steps):
+    graph = pairs_of_rows(rows)
+    state = State(graph, graph)
+    for name, site in steps:
+        state = taken(state, BY_NAME[name], site)
+    return estimate(state.program)
+
+
+PACKED, STORED = [("panels", "bmm")], [("store", "all"), ("panels", "bmm")]
+
+
+def test_gathered_rows_are_stored_before_they_are_multiplied():
+    assert cost_of_pairs(2000, *STORED).time_us < cost_of_pairs(2000, *PACKED).time_us
+    tried = [leaf.state.text for leaf in beam(pairs_of_rows(2000), depth=1)]
+    assert "store(all); panels(bmm)" in tried
+
+
+@pytest.mark.parametrize("steps", [PACKED, STORED])
+def test_the_estimate_counts_of_a_table_the_rows_that_are_gathered(steps):
+    few, some, many = (cost_of_pairs(rows, *steps).memory_bytes for rows in (4, 2000, 200_000))
+    assert few < some == many
+
+
 @pytest.mark.parametrize("form", ["panels", "direct", "winograd"])
 def test_the_estimate_sees_lanes_that_are_read_one_by_one(form):
     spread = operations(

@@ -1,11 +1,13 @@
 """Graphs of models: exported whole, or in pieces that are named; what odd models become."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from kernelwright.models import capture_model, load_model
+from kernelwright.models._native import native_us
+from kernelwright.models._timing import untimed
 
 
 def captured(module, *inputs, **named):
@@ -18,6 +20,21 @@ def test_a_model_is_one_graph_with_its_weights_by_name(small):
     assert piece is not None and found.breaks == ()
     assert set(piece.weights.values()) == set(load_model(small).whole.state_dict())
     assert ("norms.1",) in set(piece.paths.values()) and piece.kinds["norms.1"] == "Norm"
+
+
+def test_complex_numbers_and_recurrent_layers_are_torchs_in_one_program_too():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.LSTM(4, 4)
+
+        def forward(self, x):
+            return self.layer(torch.fft.irfft(torch.fft.rfft(x) * 2, n=4))[0].sigmoid() + 1
+
+    found = captured(Mixed(), torch.ones(3, 2, 4))
+    (piece,) = found.pieces
+    each = replace(untimed(piece), nodes_us={node.name: 1.0 for node in piece.nodes})
+    assert native_us(found, {piece.name: each}) == 4, "the two transforms, what is between them, the layer"
 
 
 def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured():

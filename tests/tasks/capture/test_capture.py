@@ -181,6 +181,29 @@ def test_larger_constants_are_kept_as_text_up_to_a_limit() -> None:
     assert torch.equal(scope["bool"], mask) and torch.equal(scope["bfloat16"], table)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("size", [65, 4])
+def test_constants_of_a_module_are_traced_with_their_values(size: int) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.register_buffer("table", torch.randn(size, size), persistent=False)
+            self.scales = torch.randn(size, size)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scales + self.table
+
+    class Made(FakeProblem):
+        def reference(self, workload: Workload) -> Callable[..., object]:
+            return Model()
+
+    workload = Workload(name="w", arguments=(tensor("x", size, size),))
+    found, wanted = (how(Made(Model()), workload) for how in (trace, capture))
+    assert (found.how, wanted.how, ops(found)) == ("trace", "export", ops(wanted))
+    held = [sorted(str(n.kwargs) for n in graph.nodes if n.op == "constant") for graph in (found, wanted)]
+    assert len(held[0]) == 2 and held[0] == held[1]
+
+
 def test_several_results_go_through_getitem() -> None:
     graph = graph_of(lambda x: {"v": x.sort(-1), "x": x}, tensor("x", 4, 6))
     assert [graph.node(name).op for name in graph.outputs] == ["getitem", "getitem", "input"]

@@ -17,7 +17,6 @@ from ..tile import (
     Extent,
     Kernel,
     Literal,
-    Load,
     Loop,
     NativeCall,
     Program,
@@ -32,6 +31,7 @@ from ..tile import (
 from ._lost import FIRST_CACHE_BYTES, idle, lost_bytes, trips
 from ._passes import passes_of
 from ._products import contraction_cost, library_operations
+from ._reads import reads
 
 CACHED_BYTES = 4 << 20
 """Bytes of a row that a later pass finds again in a cache: the L2, or a thread's part of the last level."""
@@ -130,7 +130,7 @@ def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
     done = _count(kernel.body, 1, passes, {}) + _TAIL * _tails(
         kernel.body, 1, dict(kernel.known), kernel.whole
     )
-    once = sum(_bytes_outside(program, name) for name in passes)
+    once = sum(min(_bytes_outside(program, name), count) for name, count in passes.items())
     further = 0
     for name, count in passes.items():
         size = _bytes(program, name)
@@ -165,11 +165,9 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
         elif isinstance(s, Begin):
             monoids[s.name] = "wide" if s.kind == "float64" else s.monoid
         for x in expressions(s):
-            for e in walk(x):
-                if isinstance(e, Load):
-                    passes[e.buffer] = passes.get(e.buffer, 0) + _ELEMENT * times
-                elif isinstance(e, Call):
-                    done += times * _WEIGHTS.get(e.op, 1)
+            for load, share in reads(x):
+                passes[load.buffer] = passes.get(load.buffer, 0) + int(share * _ELEMENT * times)
+            done += sum(times * _WEIGHTS.get(e.op, 1) for e in walk(x) if isinstance(e, Call))
     return done
 
 

@@ -17,6 +17,7 @@ from ..tile import (
     stride,
     walk,
 )
+from ._reads import is_gathered, reads
 
 _SPEED = {
     "loops": 0.25,
@@ -40,6 +41,8 @@ _REUSED = 4
 """Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
 _EXPONENTIAL = 4
 """Operations of a softmax for every score."""
+_LEFT_COLUMNS = {"panels": _GROUP_VECTORS * _VECTOR, "direct": 64, "dots": 64}
+"""Columns for which the left factor is read once, by form."""
 _ADDRESS = 2
 """Operations an element for the position on each axis beyond the first, of a vector whose axes are taken apart."""
 _HELD_BYTES = 1 << 19
@@ -56,11 +59,9 @@ def contraction_cost(
         max(1, int(product([a.size for a in axes])))
         for axes in (step.batch, step.rows, step.columns, step.inner)
     )
-    reads = {e.buffer for x in factors(step) for e in walk(x) if isinstance(e, Load)}
-    touched = reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
-    memory = sum(map(size_bytes, touched))
     members = 1 + len(step.others)
     left, right = 4 * batch * rows * inner, 4 * batch * columns * inner * members
+    memory = _touched(step, size_bytes, times * max(left, right))
     t = step.tiling
     if step.weights:
         depth = max(1, int(product([a.size for a in step.weights.depth])))
@@ -106,11 +107,23 @@ def contraction_cost(
         full *= min(1.0, rows / _REUSED)
     slower = 1 if t.accumulate == "float32" else 2
     reading = times_read * batch * columns * inner * _reading(step) / fed
+    if t.form in _LEFT_COLUMNS:
+        reading += -(-columns // _LEFT_COLUMNS[t.form]) * batch * rows * inner * _fused(step.left) / fed
     if t.form == "packed":
         reading = batch * rows * inner * _fused(step.left)
     if t.form == "loops":
         reading = batch * rows * columns * inner * (_fused(step.left) + _fused(step.right))
     return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))
+
+
+def _touched(step: Contraction, size_bytes: Callable[[str], int], most: int) -> int:
+    """Return the bytes that a contraction touches: of a table no more than the rows that are gathered from it."""
+    found = {s.buffer: size_bytes(s.buffer) for s in step.epilogue if isinstance(s, Store)}
+    for load, share in (read for factor in factors(step) for read in reads(factor)):
+        size = size_bytes(load.buffer)
+        touched = min(size, int(share * most)) if is_gathered(load) else size
+        found[load.buffer] = max(found.get(load.buffer, 0), touched)
+    return sum(found.values())
 
 
 def _filled(lanes: int) -> float:
@@ -132,12 +145,22 @@ def _reading(step: Contraction) -> int:
 
 
 def _fused(factor: Expression) -> int:
-    """Count the operations that compute an element of a factor; each value that it is chosen from counts as one."""
-    within = list(walk(factor))
+    """Count the operations that compute an element of a factor.
+
+    Each value that it is chosen from counts as one, and so does each place that such a value is read at, where that is
+    in memory too, as of gathered rows: it is looked up under a mask at every reading.
+    """
+    within, places = list(walk(factor)), _places(factor)
     computed = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
-    places = {id(x) for e in within if isinstance(e, Load) for place in e.index for x in walk(place)}
-    values = sum(isinstance(e, Load) and id(e) not in places for e in within)
-    return computed + any(isinstance(e, Guard) for e in within) + max(0, values - 1 - computed)
+    loads = [e for e in within if isinstance(e, Load)]
+    values = sum(id(e) not in places for e in loads)
+    chosen = any(isinstance(e, Guard) for e in within) + max(0, values - 1 - computed)
+    return computed + chosen + (len(loads) - values if values > 1 else 0)
+
+
+def _places(factor: Expression) -> set[int]:
+    """Return what the positions of loads are computed from, by identity."""
+    return {id(x) for e in walk(factor) if isinstance(e, Load) for place in e.index for x in walk(place)}
 
 
 def _one_by_one(value: Expression, axis: str) -> bool:

@@ -112,6 +112,22 @@ def _cut(state: State, shares: Shares, actions: Sequence[Action], faults: Faults
     return state
 
 
+def stored(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return the state with what its plain products read in memory, and these in a form of their own.
+
+    Factors that are computed, or chosen from several tensors, at every reading make either step alone worse.
+    """
+    found = []
+    for store in (a for a in actions if a.name == "store" and operations_of(state.graph) < NETWORK):
+        with faults.of(store.name):
+            first = taken(state, store, "all") if "all" in store.sites(state) else state
+            for form in (a for a in actions if a.name in ("panels", "dots") and first is not state):
+                sites = list(form.sites(first))
+                wanted = "all" if "all" in sites else next(iter(sites), None)
+                found += [taken(first, form, wanted)] if wanted else []
+    return found
+
+
 def staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
     """Return starts whose depthwise convolutions read copies, the other products in the library or in panels.
 

@@ -7,8 +7,9 @@ import functools
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
@@ -19,9 +20,11 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from ...records import ScalarSpec, TensorSpec, Workload
 from . import _attention
+from ._constants import constants_of, own_tensors
 from ._graph import Argument, Graph, Node, Ref, Value, plain
-from ._recorder import Decompositions, constant, dtype_name, record
+from ._recorder import Decompositions, constant, dtype_name, outer, record
 from ._recurrent import Whole, bare
+from ._tidied import tidied
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -44,11 +47,6 @@ _KEPT = (
 RMSNorm is not: `torch.nn.functional.rms_norm` and the many RMSNorms written by hand then have the same
 form, `pow, mean, add, rsqrt, mul, mul`. Activations are decomposed into elementwise parts.
 """
-
-_COPIES_OF_SAME = (
-    "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default", "aten.view.default",
-    "aten.expand.default", "aten._unsafe_view.default", "aten.permute.default", "aten._to_copy.default",
-)  # fmt: skip
 
 _FOUND: WeakKeyDictionary["Problem", dict[str, Graph]] = WeakKeyDictionary()
 """The graphs found so far by problem and workload: an export takes half a second, and several stages need it."""
@@ -88,20 +86,26 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
     """Find the same graph by running the reference once on fake tensors: some 20 ms instead of 500.
 
     The operators are those of `capture`, except attention, which appears as the one that the device runs.
-    If the reference cannot run on fake tensors, or has constants whose values they lose, it
-    is captured.
+    The reference is made a second time, for the values of its constants. If it cannot run on fake tensors, or
+    constants are made while it runs, it is captured.
 
     Returns:
         The graph. Its names may differ from those of `capture`, and so may the order of independent ops.
     """
     workload = workload.forward
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            reference = problem.reference(workload)
-            tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
-            device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
-            inputs = [(spec.name, "input", _empty(spec, device)) for spec in tensors]
-            found = _record(reference, workload, inputs, mode.from_tensor, "trace")
+        with quiet(), torch.no_grad():
+            with mode:
+                reference = problem.reference(workload)
+            held = constants_of(problem.reference(workload)) if constants_of(reference) else {}
+            constants = {name: constant(name, value) for name, value in held.items()}
+            with mode:
+                tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
+                device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
+                fakes = [(spec.name, _empty(spec, device)) for spec in tensors]
+                inputs = [(outer(name, "input", fake), fake) for name, fake in fakes]
+                found = _record(reference, workload, inputs, mode.from_tensor, "trace", constants)
     except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` reports it properly
         return capture(problem, workload)
     lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs]
@@ -151,7 +155,7 @@ def _exported(reference: Callable[..., object], workload: Workload) -> Graph:
             mutations.append((spec.target.removeprefix("inner."), names[spec.arg.name]))
         elif spec.kind is OutputKind.USER_INPUT_MUTATION and spec.target:
             mutations.append((names[spec.target], names[spec.arg.name]))
-    return _graph(nodes, outputs, mutations, workload, "export")
+    return tidied(nodes, outputs, mutations, workload, "export")
 
 
 def _export(module: nn.Module, fakes: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
@@ -185,7 +189,7 @@ def _outside(
             name, op = target, "state"
         names[spec.arg.name] = name
         if op != "constant":
-            nodes.append(Node(name, op, (), (), tuple(fake.shape), dtype_name(fake)))
+            nodes.append(outer(name, op, fake))
     return names, nodes
 
 
@@ -232,40 +236,36 @@ def record_function(reference: Callable[..., object], workload: Workload, values
         ['aten.relu.default']
     """
     if isinstance(reference, nn.Module):
-        _own_tensors(reference)
+        own_tensors(reference)
     tensors = [
-        (spec.name, "input", value)
+        (outer(spec.name, "input", value), value)
         for spec, value in zip(workload.arguments, values, strict=True)
         if isinstance(value, torch.Tensor)
     ]
     return _record(reference, workload, tensors, lambda value: value, "dispatch")
 
 
-def _own_tensors(module: nn.Module) -> None:
-    """Register tensors held as plain attributes as buffers, so that they may be written to while recorded."""
-    for part in module.modules():
-        for name, value in list(vars(part).items()):
-            if isinstance(value, torch.Tensor):
-                delattr(part, name)
-                part.register_buffer(name, value, persistent=False)
-
-
 def _record(
     reference: Callable[..., object],
     workload: Workload,
-    tensors: list[tuple[str, str, torch.Tensor]],
+    tensors: list[tuple[Node, torch.Tensor]],
     taken: Callable[[torch.Tensor], torch.Tensor],
     how: Literal["dispatch", "trace"],
+    known: Mapping[str, Node] = MappingProxyType({}),
 ) -> Graph:
-    """Record the reference on these inputs and on its own state, each tensor as `taken` has it."""
+    """Record the reference on these inputs and on its own state, each tensor as `taken` has it.
+
+    Constants of which `known` has the node, by name, have the values that are there.
+    """
     bound = _Bound(reference, workload)
     lasting = {k: v for k, v in bound.state_dict().items() if isinstance(v, torch.Tensor)}
     passing = {k: v for k, v in bound.named_buffers() if k not in lasting}
     held = lasting | passing
-    state = [
-        (name.removeprefix("inner."), "state" if name in lasting else "constant", taken(value))
-        for name, value in held.items()
-    ]
+    state = []
+    for name, value in ((name, taken(value)) for name, value in held.items()):
+        own = name.removeprefix("inner.")
+        node = outer(own, "state", value) if name in lasting else known.get(own) or constant(own, value)
+        state.append((node, value))
 
     def call(*everything: torch.Tensor) -> object:
         arguments, given = everything[: len(tensors)], everything[len(tensors) :]
@@ -276,87 +276,7 @@ def _record(
     nodes, outputs, changed = record(call, [*tensors, *state], _decompositions())
     constants = {name.removeprefix("inner.") for name in passing}
     mutations = [(name, new) for name, new in changed if name not in constants]
-    return _graph(nodes, outputs, mutations, workload, how)
-
-
-def _graph(
-    nodes: list[Node],
-    outputs: list[str],
-    mutations: list[tuple[str, str]],
-    workload: Workload,
-    how: Literal["export", "dispatch", "trace"],
-) -> Graph:
-    """Drop copies of the same and dead code, and give the ops short names."""
-    inputs = tuple(a.name if isinstance(a, TensorSpec) else None for a in workload.arguments)
-    same: dict[str, str] = {}
-    kept: dict[str, Node] = {}
-    for original in nodes:
-        node = _rewired(original, original.name, same)
-        source = kept.get(node.args[0].name) if node.args and isinstance(node.args[0], Ref) else None
-        if source is not None and _is_same(node, source):
-            same[node.name] = source.name
-        else:
-            kept[node.name] = node
-    outputs = [same.get(name, name) for name in outputs]
-    mutations = [(old, same.get(new, new)) for old, new in mutations if same.get(new, new) != old]
-    alive = _alive(kept, [*outputs, *(new for _, new in mutations)])
-    short = _short_names(
-        [kept[name] for name in kept if name in alive or kept[name].op in ("input", "state")]
-    )
-    final = tuple(_rewired(kept[old], new, short) for old, new in short.items())
-    return Graph(
-        nodes=final,
-        inputs=inputs,
-        state=tuple(n.name for n in final if n.op == "state"),
-        outputs=tuple(short[name] for name in outputs),
-        how=how,
-        mutations=tuple((old, short[new]) for old, new in mutations),
-    )
-
-
-def _is_same(node: Node, source: Node) -> bool:
-    """Whether a node only returns its first argument's values, in the same shape and order."""
-    if (node.shape, node.dtype) != (source.shape, source.dtype):
-        return False
-    if node.op == "aten.permute.default":
-        return node.args[1] == tuple(range(len(node.shape)))
-    return node.op in _COPIES_OF_SAME or (node.op == "aten.clone.default" and source.op == "constant")
-
-
-def _alive(nodes: dict[str, Node], roots: list[str]) -> set[str]:
-    alive: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        name = waiting.pop()
-        if name not in alive:
-            alive.add(name)
-            waiting.extend(nodes[name].refs())
-    return alive
-
-
-def _short_names(nodes: list[Node]) -> dict[str, str]:
-    """Old name → new name, in the nodes' order, outside first; outside names stay as they are."""
-    nodes = sorted(nodes, key=lambda n: ("input", "state").index(n.op) if n.op in ("input", "state") else 2)
-    names = {n.name: n.name for n in nodes if n.op in ("input", "state")}
-    taken = set(names)
-    for node in nodes:
-        if node.name not in names:
-            stem = node.op.split(".")[1].strip("_") if "." in node.op else node.op
-            choices = (stem if i == 0 else f"{stem}_{i}" for i in range(len(nodes) + 1))
-            names[node.name] = next(c for c in choices if c not in taken)
-            taken.add(names[node.name])
-    return {n.name: names[n.name] for n in nodes}
-
-
-def _rewired(node: Node, name: str, names: dict[str, str]) -> Node:
-    def rename(argument: Argument) -> Argument:
-        if isinstance(argument, Ref):
-            return Ref(names.get(argument.name, argument.name))
-        return tuple(map(rename, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(rename, node.args))
-    kwargs = tuple((k, rename(v)) for k, v in node.kwargs)
-    return Node(name, node.op, args, kwargs, node.shape, node.dtype)
+    return tidied(nodes, outputs, mutations, workload, how)
 
 
 @functools.cache

@@ -29,7 +29,7 @@ _IN_PLACE = {
 
 def record(
     function: Callable[..., object],
-    tensors: Sequence[tuple[str, str, torch.Tensor]],
+    tensors: Sequence[tuple[Node, torch.Tensor]],
     decompositions: Decompositions,
 ) -> tuple[list[Node], list[str], list[tuple[str, str]]]:
     """Run a function on tensors and record its operations.
@@ -40,16 +40,16 @@ def record(
 
     Args:
         function: Called with the tensors, in order.
-        tensors: Name, op (`input`, `state` or `constant`) and value of each.
+        tensors: Node (`input`, `state` or `constant`) and value of each.
         decompositions: Operators to record in parts.
 
     Returns:
         The nodes, the names of the flattened results, and what changed with its new value.
     """
     recorder = _Recorder(decompositions)
-    values = [value.detach().clone() for _, _, value in tensors]
-    for (name, op, _), value in zip(tensors, values, strict=True):
-        recorder.know(value, name, op)
+    values = [value.detach().clone() for _, value in tensors]
+    for (node, _), value in zip(tensors, values, strict=True):
+        recorder.know(value, node)
     functional = torch.func.functionalize(function, remove="mutations")
     with torch.no_grad(), _forward_functions(), _InPlace(), recorder:
         results = functional(*values)
@@ -99,11 +99,10 @@ class _Recorder(DispatchMode):
         self._alive: list[torch.Tensor] = []
         self._external: dict[int, str] = {}
 
-    def know(self, tensor: torch.Tensor, name: str, op: str) -> None:
+    def know(self, tensor: torch.Tensor, node: Node) -> None:
         """Add an external tensor."""
-        self._external[id(tensor)] = name
-        outside = Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor))
-        self._append(constant(name, tensor) if op == "constant" else outside, tensor)
+        self._external[id(tensor)] = node.name
+        self._append(node, tensor)
 
     def ref(self, tensor: torch.Tensor) -> Ref:
         """Name a tensor; an unknown one is a constant."""
@@ -188,6 +187,11 @@ def _batch_norm(
 def getitem(name: str, source: str, index: int, value: torch.Tensor) -> Node:
     """Make the node of one result of several."""
     return Node(name, "getitem", (Ref(source), index), (), tuple(value.shape), dtype_name(value))
+
+
+def outer(name: str, op: str, value: torch.Tensor) -> Node:
+    """Make the node of an input, or of a tensor of the state."""
+    return Node(name, op, (), (), tuple(value.shape), dtype_name(value))
 
 
 def constant(name: str, value: torch.Tensor) -> Node:

@@ -1,0 +1,99 @@
+"""The forecast of what one program saves against what was measured, replayed without searching anything again.
+
+    python -m benchmarks.zoo.forecast ROWS.jsonl [--gaps GAPS.jsonl] [--only vision,llama]
+
+ROWS are those of `python -m benchmarks.zoo`. The share of a model's time that torch keeps is measured again, once for
+each model, and kept in GAPS; time and bound are the row's own. Told are the errors of today's forecast, those of one whose
+share was found from the other models (leave one out), and how many models ended within the interval.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.zoo.__main__ import HERE, models
+from kernelwright.models._capture import capture_model
+from kernelwright.models._native import native_us
+from kernelwright.models._plan import WHOLE_CLOSED
+from kernelwright.models._target import load_model
+from kernelwright.models._timing import timed
+from kernelwright.tasks import one_thread
+
+Row = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Replay the forecast, and print what it comes to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--gaps", type=Path)
+    parser.add_argument("--only", default="", help="categories and models, by comma")
+    asked = parser.parse_args(argv)
+    wanted = set(filter(None, asked.only.split(",")))
+    judged = {
+        row["model"]: row for row in _read(asked.rows) if row.get("eager_speedup") and row.get("bound_us")
+    }
+    kept = {row["model"]: row["native_share"] for row in _read(asked.gaps)}
+    found = []
+    for category, name in models():
+        if name not in judged or (wanted and not wanted & {category, name}):
+            continue
+        if name not in kept:
+            kept[name] = native_share(f"{HERE / category}.py:{name}")
+            if asked.gaps is not None:
+                with asked.gaps.open("a") as file:
+                    file.write(json.dumps({"model": name, "native_share": kept[name]}) + "\n")
+        row = judged[name]
+        gap = max(1 - row["bound_us"] / row["time_us"] - kept[name], 0.0)
+        found.append({"model": name, "gap": gap, "saved": 1 - 1 / row["eager_speedup"]})
+    print("\n".join(told(found)))
+    return 0
+
+
+def native_share(target: str) -> float:
+    """Return the part of a model's time that torch keeps, in processor time of one thread."""
+    loaded = load_model(target)
+    captured = capture_model(loaded)
+    with one_thread():
+        times = {p.name: timed(p, loaded.whole, clock=time.thread_time) for p in captured.pieces}
+    whole_us = next(iter(times.values())).whole_us
+    return min(1.0, native_us(captured, times) / whole_us)
+
+
+def told(found: Sequence[Row]) -> list[str]:
+    """Return a line for each model, and what the errors come to, in points of a hundred.
+
+    Example:
+        >>> rows = [{"model": "a", "gap": 0.5, "saved": 0.4}, {"model": "b", "gap": 0.5, "saved": 0.5}]
+        >>> told(rows)[-1]
+        'forecast off by 6.5 points in the median, 6.5 in the mean; 1 of 2 within the interval; by the others 10.0, 10.0'
+    """
+    low, share, high = WHOLE_CLOSED
+    lines, errors, others = [], [], []
+    for at, row in enumerate(found):
+        rest = [r["saved"] / r["gap"] for i, r in enumerate(found) if i != at and r["gap"]]
+        errors.append(abs(share * row["gap"] - row["saved"]))
+        others.append(abs(median(rest) * row["gap"] - row["saved"]) if rest else 0.0)
+        lines.append(f"{row['model']}: {share * row['gap']:.2f} saved expected, {row['saved']:.2f} measured")
+    within = sum(low * r["gap"] <= r["saved"] <= high * r["gap"] for r in found)
+    lines.append(
+        f"forecast off by {_points(errors)[0]:.1f} points in the median, {_points(errors)[1]:.1f} in the mean; "
+        f"{within} of {len(found)} within the interval; by the others {_points(others)[0]:.1f}, {_points(others)[1]:.1f}"
+    )
+    return lines
+
+
+def _points(errors: Sequence[float]) -> tuple[float, float]:
+    return 100 * median(errors), 100 * sum(errors) / len(errors)
+
+
+def _read(path: Path | None) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
