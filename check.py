@@ -84,6 +84,7 @@ LONG = {
     "inductor": ["pytest", "tests/propose", "-m", "long"],
     "decisions": ["pytest", "tests/measure", "-m", "long"],
     "bundles": ["pytest", "tests/api", "-m", "long"],
+    "sanitised": ["tests.ops.sanitised"],
     "wrong": ["pytest", "tests/ops/wrong", "-m", "long"],
     "judged": ["kernelwright", "ops", "verify", "all", "--brief", "--baseline", "eager"],
     "others": ["pytest", *(f"tests/{name}" for name in OTHERS), "-m", "long"],

@@ -3,10 +3,10 @@
     python -m benchmarks.cluster_work [--nodes 3] [--count 6] [--rounds 3] [--out rows.jsonl]
 
 A round builds and verifies `count` C++ kernels of one task, each with a text of its own so that none is known already:
-by the evaluators of a cluster, and one after the other by an evaluator without Ray. All have the same cores, and the
-order alternates. `cpu_share` is the processor time of the work without Ray over that of the whole cluster, Ray's own
-processes included: the share of the ideal throughput that is left where processors are what limits, whatever else the
-machine does. `evaluators_cpu_s` is without Ray's processes, which take their part of every second, work or not.
+by the evaluators of a cluster, and one after the other by an evaluator without Ray. Each evaluator has one core, and
+the order alternates. `cpu_share` is the processor time of the work without Ray over that of the whole cluster, Ray's
+own processes included: the share of the ideal throughput that is left where processors are what limits, whatever else
+the machine does. `evaluators_cpu_s` is without Ray's processes, which take their part of every second, work or not.
 `wall_share` is the same by the clock, where the ideal is what can run at once; it holds on an idle machine. A row is a
 round, and the last line has the medians. The exit code is 1 where one does not verify.
 """
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
     task, rows = load_task(str(EXAMPLE), max_elements=100_000), []
-    place = {"cores": 0, "device": "cpu", "name": "alone", "node": "none"}
+    place = {"cores": 1, "device": "cpu", "name": "alone", "node": "none"}
     with machines(asked.nodes) as nodes, Cluster(nodes.address, device="cpu") as cluster:
         cluster.wait(asked.nodes)
         for row in rounds(cluster, Actor(place, owner=os.getpid()), task, asked):

@@ -14,8 +14,11 @@ from kernelwright.testing import made_up_checkout
 OPERATORS = {
     "softmax": "torch.softmax(x, -1)",
     "rms_norm": "x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)",
+    "tanh": "torch.tanh(x)",
 }
 """Expressions of `x: (rows, columns) float32`."""
+_IN_ALL = ("softmax", "rms_norm")
+"""Operators of benchmarks whose problems say what is computed; the others have overloads of aten operators."""
 _ROWS, _COLUMNS = 32, 4096
 _MODEL = f"""import torch
 import torch.nn as nn
@@ -118,12 +121,15 @@ test_results = test_planted_rows()
 """
 _LISTED = _TESTED.replace("#" * 66, "#" * 146)
 """As KernelBench-X has it."""
+_RECORDED = f"""Operator: aten._softmax.default
+cnt: 1, ((T([{_ROWS}, {_COLUMNS}], f32), -1, False), {{}})
+"""
 _CALLED = """
 
 planted_kernel = ModelNew()
 
 
-def {name}(x):
+def {name}(x, *_):
     return planted_kernel(x)
 """
 
@@ -144,6 +150,10 @@ class Form:
     """Folders of cheats that work by its rules alone."""
     one_size: bool = False
     """Whether a problem has one size alone, so that a kernel for that size is no cheat."""
+    operators: tuple[str, ...] = _IN_ALL
+    """What can be planted."""
+    problem: tuple[str, str] | None = None
+    """Name and file of a problem whose name does not say that it is planted."""
 
 
 FORMS = {
@@ -179,6 +189,18 @@ FORMS = {
     "sol-execbench": Form(
         {"examples/planted/planted/definition.json": _DEFINITION, "examples/planted/planted/workload.jsonl": _SEEN},
         10, 200, function="run", cheats=("flashinfer-bench",),
+    ),
+    "tritonbench-meta": Form(
+        {
+            "tritonbench/operator_loader/aten/config.yaml": "aten._softmax.default: planted/calls.txt\n",
+            "tritonbench/data/input_configs/planted/calls.txt": _RECORDED,
+        },
+        1, function="aten__softmax_default", cheats=("tritonbench",), operators=("softmax",),
+        problem=("aten__softmax_default", "tritonbench/data/input_configs/planted/calls.txt"),
+    ),
+    "backendbench": Form(
+        {}, 1, function="tanh__default_kernel_impl", cheats=("flashinfer-bench",), operators=("tanh",),
+        problem=("tanh__default", "BackendBench/suite/opinfo.py"),
     ),
 }  # fmt: skip
 """By the benchmark's name."""
@@ -219,6 +241,9 @@ def plant(suite: str, operator: str, folder: Path) -> Planted:
         file = data / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(Template(text).substitute(operator=OPERATORS[operator]))
-    found = get_suite(suite)
-    problem = next(p for p in found.problems(data) if "planted" in p.name.lower())
+    found, known = get_suite(suite), FORMS[suite].problem
+    if known:
+        problem = SuiteProblem(suite=suite, name=known[0], group="planted", file=known[1])
+    else:
+        problem = next(p for p in found.problems(data) if "planted" in p.name.lower())
     return Planted(found, data, problem, operator)

@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.is_file() else []
     known = {(r["suite"], r["operator"], r["kernel"]) for r in rows}
     for operator in () if asked.table else asked.operator or OPERATORS:
-        for suite in asked.suite or FORMS:
+        for suite in (name for name in asked.suite or FORMS if operator in FORMS[name].operators):
             with tempfile.TemporaryDirectory() as folder:
                 planted = plant(suite, operator, Path(folder, "checkout"))
                 drawn = sampled(planted, asked.only, asked.sample, asked.seed)

@@ -100,6 +100,13 @@ def _objdump() -> bool:
     return bool(shutil.which("objdump")) and "x86-64" in _says("objdump", "--info")
 
 
+def _sanitisers() -> bool:
+    """Tell whether g++ has the libraries that it names by a path if they are there, else by their name alone."""
+    return bool(shutil.which("g++")) and all(
+        "/" in _says("g++", f"-print-file-name={name}") for name in ("libasan.so", "libubsan.so")
+    )
+
+
 def _perf_events() -> bool:
     """Count page faults of this process, which every system that allows counting can."""
     from kernelwright.devices import detect
@@ -151,6 +158,9 @@ TOOLS = {
     ),
     "C++ compiler": Tool(_on_path("g++", "clang++"), "neither g++ nor clang++ on the PATH", "all C++ kernels"),
     "g++": Tool(_on_path("g++"), "no g++ on the PATH", "C++ kernels as g++ compiles them"),
+    "sanitisers": Tool(
+        _sanitisers, "no g++ with its sanitisers' libraries", "kernels of the library under sanitisers"
+    ),
     "clang": Tool(
         _on_path("clang++"), "no clang++ on the PATH", "C++ kernels as clang compiles them, for ARM too"
     ),

@@ -22,6 +22,7 @@ from benchmarks.ops._least import least
 COLOURS = {"float32": "#2166ac", "bfloat16": "#d6604d", "int8": "#1b7837"}
 LOW, HIGH = 0.2, 20.0
 """Ends of the axis of ratios; what is beyond stands at the end."""
+TITLE = "Ops of the library against their peers, and their shares of the bound"
 _LEFT, _RATIOS, _GAP, _SHARES, _RIGHT, _LINE, _TOP = 200, 380, 100, 190, 24, 14, 44
 _FASTER = {"float32": 1, "bfloat16": 2, "int8": 4}
 """How many times as many products as of float32 a core makes of a dtype."""
@@ -101,7 +102,7 @@ def share(row: dict[str, Any], rates: Rates) -> float | None:
     return max(moving_s, multiplying_s) / row["times_us"]["kernel"] * 1e6
 
 
-def picture(every: Sequence[Mark]) -> str:
+def picture(every: Sequence[Mark], title: str = TITLE) -> str:
     """Draw the marks: families and ops from top to bottom, ratios on the left, shares on the right."""
     parts: list[str] = []
     y = _TOP
@@ -115,7 +116,7 @@ def picture(every: Sequence[Mark]) -> str:
         for op, of_op in ops.items():
             y += _LINE
             parts += _line(op, of_op, y)
-    return _whole(parts, y + _LINE)
+    return _whole(parts, y + _LINE, title)
 
 
 def _line(op: str, of_op: list[Mark], y: int) -> list[str]:
@@ -144,7 +145,7 @@ def _share_x(share: float) -> float:
     return _LEFT + _RATIOS + _GAP + min(share, 1.0) * _SHARES
 
 
-def _whole(parts: list[str], height: int) -> str:
+def _whole(parts: list[str], height: int, title: str) -> str:
     """Return the figure: axes, legend and what was drawn."""
     width = _LEFT + _RATIOS + _GAP + _SHARES + _RIGHT
     axes = [
@@ -164,7 +165,7 @@ def _whole(parts: list[str], height: int) -> str:
     )
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        "<title>Ops of the library against their peers, and their shares of the bound</title>",
+        f"<title>{title}</title>",
         f"<style>{style}</style>", f'<rect width="{width}" height="{height}" fill="#fff"/>', *axes, *parts, "</svg>\n",
     ])  # fmt: skip
 

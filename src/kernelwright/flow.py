@@ -71,7 +71,7 @@ def optimize(
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
         begun: `time.monotonic` value from which the budget's minutes count; by default now; with a cluster, once an
-            evaluator is ready.
+            evaluator is there and has measured its device.
         cluster: Builds, verifies and times the candidates, on the device of its first evaluator.
 
     Returns:

@@ -66,11 +66,21 @@ def test_an_evaluator_of_another_version_is_not_used(cluster):
     assert seen[0].kind == "refused" and "planted is not used" in seen[0].message
 
 
+def test_a_listener_that_fails_ends_the_jobs_with_the_reason(cluster):
+    def closed(event):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(ClusterError, match=r"events could not be told.*Broken pipe"):
+        cluster(on_event=closed).submit(jobs(1)[0]).result()
+
+
 def test_a_closed_cluster_cancels_what_is_open(cluster):
     one = cluster("mute")
     answer = one.submit(jobs(1)[0])
     one.close()
     assert answer.cancelled()
+    with pytest.raises(ClusterError, match="was left"):
+        one.submit(jobs(1)[0]).result()
 
 
 def test_a_folder_is_unpacked_once_and_named_by_its_content(tmp_path):

@@ -82,6 +82,7 @@ CASES = {
     "heads": (side_by_side, [(2, ROWS, 4, 20), (2, KEYS, 4, 20), (2, KEYS, 4, 20)]),
     "turned_keys": (lambda q, k, v: torch.softmax(q @ k, -1) @ v, [Q, (2, 4, 20, KEYS), K]),
     "before": (rotated, [Q, K, K, (20,)]),
+    "scaled": (lambda q, k, v: torch.softmax((q * 0.3) @ k.mT, -1) @ v, [Q, K, K]),
     "one_item": (lines, [(1, 1, ROWS, 24), (1, 1, KEYS, 24), (1, 1, KEYS, 24)]),
     "matrices": (lines, [(ROWS, 24), (KEYS, 24), (KEYS, 70)]),
     "decode": (lines, [ONE, (2, 4, 1100, 20), (2, 4, 1100, 70)]),
@@ -96,9 +97,9 @@ CASES = {
 BUILDS = {"all": (), "eight": ("-mno-avx512f",)}
 
 
-def state_of(case):
+def state_of(case, dtype="float32"):
     function, shapes = CASES[case]
-    graph = graph_of(function, *shapes)
+    graph = graph_of(function, *shapes, dtype=dtype)
     action = BY_NAME["online"]
     return taken(State(graph, graph), action, next(iter(action.sites(State(graph, graph)))))
 
@@ -129,6 +130,26 @@ def test_every_attention_is_right(width):
         library.get_function(case)(*tensors, output)
         assert torch.equal(output.isnan(), wanted.isnan()), case
         assert (output - wanted).nan_to_num().abs().max() < 2e-5 * wanted.nan_to_num().abs().max(), case
+
+
+@pytest.mark.parametrize("pairs", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_bfloat16_is_multiplied_by_pairs_where_nothing_is_done_to_it_before(pairs):
+    cases = ("lines", "window", "chosen", "grouped", "turned_keys", "before", "scaled", "decode")
+    states = {case: state_of(case, "bfloat16") for case in cases}
+    programs = {
+        case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
+        for case, s in states.items()
+    }
+    library = built(programs, *(() if pairs else ("-mno-avx512bf16",)))
+    for case in cases:
+        source = cpp.source(programs[case][1])
+        assert ("kw::Multiplied<kw::bfloat16>" in source) == (case != "scaled")
+        tensors = [x.bfloat16() for x in drawn(case)]
+        wanted = CASES[case][0](*(x.double() for x in tensors))
+        output = torch.full(tuple(wanted.shape), 7.0, dtype=torch.bfloat16)
+        library.get_function(case)(*tensors, output)
+        assert torch.equal(output.isnan(), wanted.isnan()), case
+        assert (output - wanted).nan_to_num().abs().max() < 2**-6 * wanted.nan_to_num().abs().max(), case
 
 
 @pytest.mark.parametrize("case", ["lines", "added", "chosen", "repeated", "turned_keys", "bias"])
@@ -275,6 +296,6 @@ def test_the_policy_tries_it_first_and_once():
     program = found[0].state.program
     assert [p.name for p in space_of(program).parameters] == ["keys"]
     fewer = laid_out(found[0].state.decisions, {"keys": 256})
-    assert ", 256>(sizes" in cpp.source(lower(found[0].state.graph, fewer))
+    assert ", 256, float>(sizes" in cpp.source(lower(found[0].state.graph, fewer))
     for other in (opencl, triton):
         assert BY_NAME["online"] not in offered(other.FORMS)

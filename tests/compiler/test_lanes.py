@@ -43,6 +43,8 @@ CASES = {
         (5, 77),
         "kw::pick(",
     ),
+    "terms": (lambda x: (x * x).sum(-1), (3, 300), "kw::added<8>("),
+    "beside": (lambda x: x.sum(-1) * x.amax(-1), (3, 77), "kw::added<2>("),
     "down": (lambda x: x.sum(1), (2, 900, 700), "kw::columns_ahead<8>("),
     "walk": (lambda x: x * 2, (3, 400_001), "kw::read_ahead(x0 + i1, 1200003);"),
 }
@@ -127,6 +129,28 @@ def test_fewer_vectors_where_the_tuner_says_so_or_the_body_is_long():
 def test_a_scan_that_folds_otherwise_is_no_scan_of_lanes():
     _, program = lowered(lambda x: torch.logcumsumexp(x, -1), (3, 77))
     assert "kw::scan<" not in cpp.source(program)
+
+
+def test_only_what_is_carried_of_a_scan_of_sums_is_in_float64():
+    texts = {name: cpp.source(lowered(*CASES[name][:2])[1]) for name in ("sums", "products")}
+    assert ["kw::Wide" in text for text in texts.values()] == [False, True]
+    assert all("double " in text for text in texts.values())
+
+
+def test_sums_that_are_read_on_the_way_or_in_float32_are_not_added_in_pairs():
+    _, single = graph_and_single(lambda x: x.sum(-1), (4, 512))
+    for program in (
+        lowered(lambda x: x.prod(-1), (3, 300))[1],
+        single,
+        lowered(over_channels, (3, 40, 300))[1],
+    ):
+        assert "kw::added<" not in cpp.source(program)
+
+
+def graph_and_single(function, shape):
+    graph = graph_of(function, shape)
+    state = State(graph, graph)
+    return graph, taken(state, BY_NAME["single"], next(iter(BY_NAME["single"].sites(state)))).program
 
 
 def test_a_large_output_streams_from_lanes_around_a_loop_and_from_a_scan():

@@ -1,5 +1,7 @@
 """Whole networks: attention, products and convolutions of every layer in the forms that run fastest, together."""
 
+from functools import reduce
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,7 +10,7 @@ from tests.compiler.test_packed_products import drawn, weighed
 from kernelwright.compiler._layouts import laid_out
 from kernelwright.compiler.actions import ACTIONS, State
 from kernelwright.compiler.graph import Ramp, interpret
-from kernelwright.compiler.policy import Faults, leaves
+from kernelwright.compiler.policy import Faults, _beam, leaves
 from kernelwright.compiler.policy._starts import in_panels
 from kernelwright.compiler.tile import products, run_program
 
@@ -88,6 +90,18 @@ def test_a_network_is_tried_with_all_in_panels_right_after_the_library():
     graph = weighed(layers, [(5, 32)], [(32, 32)] * 24)
     first, second = (leaf.state.steps[0][0] for leaf, _ in zip(leaves(graph), range(2), strict=False))
     assert (first, second) == ("library", "pack")
+
+
+def test_several_products_have_a_first_schedule_before_anything_is_searched(monkeypatch):
+    def layers(x, *weights):
+        return reduce(lambda y, w: torch.relu(F.linear(y, w)), weights, x)
+
+    two, one = (weighed(layers, [(5, 32)], [(32, 32)] * count) for count in (2, 1))
+    everything = [leaf.state.steps for leaf in leaves(two)]
+    assert len(everything) == len(set(everything)) and everything[0] == (("pack", "all"),)
+    monkeypatch.setattr(_beam, "beam", lambda *_, **__: [])
+    assert [leaf.state.steps for leaf in leaves(two)] == everything[:1]
+    assert not list(leaves(one)), "one product is searched first"
 
 
 def test_positions_and_equal_numbers_are_no_tables():

@@ -55,9 +55,9 @@ BUILDS = {
 """Vectors of what the machine has, of 8 and of 4 floats."""
 
 
-def state_of(case):
+def state_of(case, dtype="float32"):
     function, arguments, weights, name = CASES[case]
-    graph = weighed(function, arguments, weights)
+    graph = weighed(function, arguments, weights, dtype)
     return taken(State(graph, graph), BY_NAME[name], next(iter(BY_NAME[name].sites(State(graph, graph)))))
 
 
@@ -77,9 +77,27 @@ def test_every_tail_is_multiplied(width):
         assert (output - wanted).abs().max() < 1e-4 * max(1, wanted.abs().max()), case
 
 
+@pytest.mark.parametrize("pairs", [True, False])
+def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(pairs):
+    flags = () if pairs else ("-mno-avx512bf16",)
+    states = {case: state_of(case, "bfloat16") for case in CASES}
+    programs = {
+        case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
+        for case, s in states.items()
+    }
+    library = built(programs, *flags)
+    for case, state in states.items():
+        inputs = [(x - 0.5).bfloat16() for x in drawn(state.graph)]
+        (wanted,) = interpret(state.origin, [x.double() for x in inputs])
+        output = torch.full(tuple(wanted.shape), float("nan"), dtype=torch.bfloat16)
+        library.get_function(case)(*inputs, output)
+        assert (output - wanted).abs().max() < 2**-7 * max(1, wanted.abs().max()), case
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_form_stands_on_its_own_header(case):
-    state = state_of(case)
+def test_the_form_stands_on_its_own_header(case, dtype):
+    state = state_of(case, dtype)
     source = cpp.source(lower(state.graph, state.decisions))
     assert "kw::multiply<Tiles>(" in source and "kw::contract" not in source
     assert source.count("kw::InPlace left{") == (case != "before_and_after")

@@ -9,8 +9,10 @@ from tests.compiler.test_moves import start_of
 from tests.compiler.test_products import built
 from torch.nn import functional as F
 
-from kernelwright.compiler.graph import Gather, Native, interpret
+from kernelwright.compiler.graph import Gather, Native, Size, interpret
 from kernelwright.compiler.printers import cpp
+from kernelwright.compiler.printers.cpp._bounds import MOST, bound
+from kernelwright.compiler.tile import Extent, Literal
 
 RESIZED = {
     "twice": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (2, 3, 20, 35)),
@@ -21,6 +23,7 @@ RESIZED = {
     "one": (lambda x: F.interpolate(x, size=(1, 1), mode="bilinear", align_corners=True), (2, 3, 4, 5)),
     "factor": (lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"), (2, 3, 20, 35)),
     "sequence": (lambda x: F.interpolate(x, scale_factor=3, mode="linear"), (2, 3, 40)),
+    "many": (lambda x: F.interpolate(x, size=(15, 41), mode="bilinear"), (4, 5, 7, 35)),
     "volume": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), (1, 2, 3, 4, 18)),
 }  # fmt: skip
 
@@ -54,6 +57,15 @@ def test_printed_interpolations_are_right_and_in_lanes():
         assert near, (name, (found - wanted).nan_to_num().abs().max())
     source = cpp.source(states["twice"].program)
     assert source.count("kw::load_at(") == 4 and "kw::each" not in source
+    assert source.count("kw::places(") == 2  # rows and the rows below share where columns lie
+    source = cpp.source(states["many"].program)  # four rows at a time, then the rest
+    assert (source.count("kw::load_at("), source.count("kw::places(")) == (4 * 4 + 4, 2 + 2)
+
+
+def test_a_size_is_small_and_a_product_of_sizes_may_not_be():
+    rows = Size("x_0", (8, 3))
+    limits = [bound(Extent(size), {}) < MOST for size in (rows, rows * 2 - 1, rows * Size("x_1", (5, 7)))]
+    assert limits == [True, True, False] and bound(Literal(rows, "int64"), {}) < MOST
 
 
 def test_places_that_values_decide_are_read_one_by_one():

@@ -243,7 +243,7 @@ def test_equal_rows_are_told_of():
         KMeans(3, random_state=0).fit(torch.ones(10, 2))
 
 
-def test_arrays_and_files_give_what_tensors_give(tmp_path, monkeypatch):
+def test_arrays_and_files_give_what_tensors_give(tmp_path, monkeypatch, capsys):
     from kernelwright.ops.kmeans import _rows
 
     x = torch.randn(3000, 7)
@@ -259,7 +259,10 @@ def test_arrays_and_files_give_what_tensors_give(tmp_path, monkeypatch):
         assert (found.labels_ == model.labels_.numpy()).all()
         np.testing.assert_allclose(found.cluster_centers_, model.cluster_centers_, rtol=1e-5, atol=1e-5)
         assert (found.predict(other) == found.labels_).all()
-    KMeans(6, random_state=0).fit(mapped)
+    capsys.readouterr()
+    KMeans(6, random_state=0, max_iter=1, verbose=True).fit(mapped)
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["KMeans: 17% of the rows", "KMeans: 33% of the rows"] and "iteration 1" in told[5]
 
 
 def test_a_stream_is_learnt_batch_by_batch(blobs):

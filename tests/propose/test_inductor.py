@@ -1,5 +1,7 @@
 """Inductor's code, cut out and joined again, must compute what the reference computes."""
 
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,9 @@ import pytest
 import torch
 
 from kernelwright.languages import get_language
-from kernelwright.propose._inductor import Generated, HarvestError, harvest, rewrite
+from kernelwright.propose._inductor import Generated, Harvested, HarvestError, harvest, rewrite
+from kernelwright.propose._inductor import __main__ as harvesting
+from kernelwright.propose._inductor._harvest import Order
 from kernelwright.records import Build, BuildStatus, Candidate, Split
 from kernelwright.tasks import Problem, load_task
 
@@ -40,10 +44,9 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 @pytest.fixture(scope="module")
 def built(problem: Problem) -> tuple[Candidate, Build]:
-    workloads = problem.task.split(Split.SEARCH)
-    candidate = rewrite(
-        [harvest(problem.task, w, "default") for w in workloads], problem.task.name, "default"
-    )
+    harvested = harvest(problem.task, problem.task.split(Split.SEARCH), ("default", "max-autotune"))
+    assert [(one.mode, one.failure) for one in harvested] == [("default", ""), ("max-autotune", "")]
+    candidate = rewrite(harvested[0].codes, problem.task.name, "default")
     return candidate, get_language("cpp").build(candidate)
 
 
@@ -101,5 +104,38 @@ def test_code_of_an_unknown_form_is_refused() -> None:
 
 
 def test_a_slow_compiler_is_ended(problem: Problem) -> None:
-    with pytest.raises(HarvestError, match=r"no code after 0.2 s"):
-        harvest(problem.task, problem.task.split(Split.SEARCH)[0], "default", deadline_s=0.2)
+    found = harvest(problem.task, problem.task.split(Split.SEARCH)[:1], ("default",), deadline_s=0.2)
+    assert [(one.mode, one.codes, one.failure) for one in found] == [("default", (), "no code after 0.2 s")]
+
+
+def test_modes_share_a_process_and_fail_alone(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, workloads = Generated(code="", flags=(), inputs=()), problem.task.split(Split.SEARCH)
+
+    def compiled(_: object, __: object, mode: str) -> Generated:
+        if mode == "default":
+            return code
+        raise ValueError("no such mode")
+
+    monkeypatch.setattr(harvesting, "_compile", compiled)
+    order = Order(task=problem.task, workloads=workloads[:1], modes=("default", "max-autotune"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(order.to_json()))
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # taken from the compilers by the process
+    assert harvesting.main() == 0
+    first, second = (Harvested.from_json(line) for line in capsys.readouterr().out.splitlines())
+    assert (first.mode, first.codes, first.failure) == ("default", (code,), "")
+    assert (second.mode, second.codes) == ("max-autotune", ()) and "no such mode" in second.failure
+
+
+def test_what_a_mode_finished_before_the_process_died_is_kept(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line = Harvested(mode="default", codes=(Generated(code="c", flags=(), inputs=()),)).to_json()
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{line}'\necho it broke >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    first, second = harvest(problem.task, (), ("default", "max-autotune"))
+    assert first.codes[0].code == "c" and not first.failure
+    assert (second.mode, second.codes, second.failure) == ("max-autotune", (), "it broke")

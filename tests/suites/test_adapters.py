@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelwright.errors import InputError, MissingToolError, TaskError
 from kernelwright.records import Candidate, SourceFile, Split
@@ -102,6 +103,40 @@ class TestAgentKernelArena(OfModel):
         (data / problem.file).write_text("x = 1\n")
         with pytest.raises(TaskError, match="defines no class"):
             self.suite().target(data, problem, tmp_path / "there")
+
+
+class TestLiger(OfModel):
+    __test__ = True
+
+    def suite(self):
+        return get_suite("liger")
+
+    def checkout(self, folder):
+        return made_up_checkout("liger", folder)
+
+    @pytest.mark.long
+    def test_its_own_rules_tell_right_from_wrong(self, tmp_path):
+        super().test_its_own_rules_tell_right_from_wrong(tmp_path)
+
+    def test_what_a_set_up_function_holds_are_arguments_and_weights(self, tmp_path):
+        data, made = self.checkout(tmp_path), {}
+        for problem in self.suite().problems(data):
+            text = self.suite().target(data, problem, tmp_path).read_text()
+            made[problem.group] = space = {}
+            exec(text.replace("4096", "16").replace("tokens = 1024", "tokens = 8"), space)
+        loss, layer = made["loss"], made["layer"]
+        assert [tuple(x.shape) for x in loss["get_inputs"]()] == [(8, 16), (8, 16)]
+        x, target = torch.ones(8, 16), torch.zeros(8, 16)
+        assert torch.equal(loss["Model"]()(x, target), x)
+        assert [*layer["Model"]().state_dict()] == ["kw_call.weight"]
+        assert layer["Model"]()(x)[0, 0] == 1 / 1.5
+
+    def test_a_reference_in_its_tests_is_named(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        (data / problem.file).write_text("def setup_x(input):\n    from test.a import B\n")
+        with pytest.raises(TaskError, match="the package liger_kernel"):
+            self.suite().target(data, problem, tmp_path)
 
 
 class TestRobustKBench(OfModel):

@@ -147,6 +147,27 @@ def test_a_program_with_its_own_harness_is_judged_by_its_exit_code(tmp_path, mon
             pass
 
 
+def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.suites.mskernelbench._COMPILER", "g++ -x c++")
+    monkeypatch.setattr("kernelwright.suites.mskernelbench.NEEDS_GPU", False)
+    suite, data = get_suite("mskernelbench"), made_up_checkout("mskernelbench", tmp_path / "data")
+    bf16, fp32 = suite.problems(data)
+    program = suite.program(data, bf16)
+    (kernel,) = program.original.values()
+    assert "doubled_bf16_optimized" in kernel
+    assert program.files["test.cu"].count("doubled_bf16_optimized") == 1
+    file = tmp_path / "kernels" / "doubled_bf16.cu"
+    file.parent.mkdir()
+    file.write_text(kernel.replace("2 *", "3 *"))
+    assert suite.candidates(file.parent, [bf16, fp32]) == {bf16.name: file}
+    with setup(suite, data) as given:
+        assert judge_both(given, bf16, file).theirs.status == "wrong"
+        (found,) = diagnose(given, [fp32], admits=False)
+    assert (found.loads, found.reason) == (
+        False, "origin/fp32/doubled.cu has no program beside it that calls it",
+    )  # fmt: skip
+
+
 def test_a_data_set_without_a_test_that_is_named_says_so(tmp_path):
     suite, data = get_suite("pie"), made_up_checkout("pie", tmp_path)
     (data / "merged_test_cases/p00001/output.1.txt").unlink()

@@ -5,6 +5,7 @@ import pytest
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import FailureKind, WorkerFailure
+from kernelwright.system.waiting import PatientDeadline
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, verify
 from kernelwright.verify._case import Seeds
@@ -96,12 +97,12 @@ def test_wrong_in_the_other_mode(name, judged):
 
 def test_time_that_runs_out_in_the_other_mode_is_no_fault(oracle, pool, monkeypatch):
     def late(trial, case):
-        trial._end = 0.0
+        trial._deadline = PatientDeadline(0.0)
         raise WorkerFailure(FailureKind.TIMEOUT, "no answer before the deadline")
 
     monkeypatch.setattr(modes, "observe", late)
     (workload,) = oracle.task.split(Split.SEARCH)
-    with Trial(oracle, *built("honest"), pool, deadline_s=600.0, seeds=Seeds()) as trial:
+    with Trial(oracle, *built("honest"), pool, deadline=PatientDeadline(600.0), seeds=Seeds()) as trial:
         found = modes.Modes().probe(trial, oracle.case(workload, 1))
     assert found.status == "unknown", found
 

@@ -1,10 +1,13 @@
 """Candidates in real workers: right ones are accepted, wrong ones die of the expected check."""
 
+import os
+
 import pytest
 import torch
 
 from kernelwright.records import Build, BuildStatus, Candidate, SourceFile, Split
 from kernelwright.sandbox import FailureKind, WorkerFailure
+from kernelwright.system.waiting import PatientDeadline
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _case, _trial, admit, verify
 from kernelwright.verify._case import Seeds
@@ -135,6 +138,20 @@ def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle
     assert found.status != "accepted"
 
 
+def test_what_its_worker_waits_for_a_processor_does_not_count(problem, pool, make, oracle):
+    asked = []
+
+    def waits(pid):
+        asked.append(pid)
+        return {"1": len(asked) * 10**15}
+
+    deadline = PatientDeadline(20.0, waits=waits)
+    with Trial(oracle, *make(RIGHT), pool, deadline=deadline, seeds=Seeds()) as trial:
+        assert set(asked) == {os.getpid()}
+        worker = trial.worker(problem.task.split(Split.SEARCH)[0])
+        assert set(asked) == {os.getpid(), worker.pid}
+
+
 HANGS = "def run(x, weight):\n    while {when}: pass\n    return torch.softmax(x, -1) * weight\n"
 
 
@@ -161,12 +178,12 @@ def test_time_that_runs_out_in_a_worker_of_its_own_is_no_fault(
     monkeypatch.setattr(calls, "_forbidden", lambda *_: "")
     candidate, build = make(RIGHT)
     call = Trial.call
-    with Trial(oracle, candidate, build, pool, deadline_s=600.0, seeds=Seeds()) as trial:
+    with Trial(oracle, candidate, build, pool, deadline=PatientDeadline(600.0), seeds=Seeds()) as trial:
 
         def late(self, placed):
             if self is trial or not getattr(self, place):
                 return call(self, placed)
-            self._end = trial._end = 0.0
+            self._deadline = trial._deadline = PatientDeadline(0.0)
             raise WorkerFailure(FailureKind.TIMEOUT, "no answer before the deadline")
 
         monkeypatch.setattr(Trial, "call", late)

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ..errors import ClusterError
+from ..errors import ClusterError, fault_of
 from ..system.resources import Resource
 from ._files import name_of, pack
 from ._job import Job, JobFailed, Place, versions
@@ -28,7 +28,7 @@ from ._queue import MOST_DEATHS, Queue
 _SILENT_S = 30.0
 """A driver that says nothing for so long hangs, and is started again."""
 _STARTING_S = 180.0
-"""The same for its first word, before which it imports Ray and connects."""
+"""The same for its first word, before which it imports Ray and connects; twice as long for the next."""
 _PATIENCE_S = 600.0
 _RETRY_S = 2.0
 _BEHIND = "other programs there come first: start the node with `RAY_worker_niceness=0 ray start ...`"
@@ -132,8 +132,8 @@ class Cluster(Resource):
         """Add a job and return its answer to be; raises `JobFailed` or `ClusterError` when asked for it."""
         future: Future[str] = Future()
         with self._lock:
-            if self._fault:
-                future.set_exception(ClusterError(self._fault))
+            if self._fault or self._closed:
+                future.set_exception(ClusterError(self._fault or "the cluster was left"))
                 return future
             self._queue.add(job)
             self._futures[job.key] = future
@@ -153,17 +153,32 @@ class Cluster(Resource):
 
     def _serve(self) -> None:
         """Keep a driver running, and take in what it says."""
-        while not self._closed:
-            self._start()
-            patience_s = _STARTING_S
-            try:
-                while self._connection is not None and self._connection.poll(patience_s):
-                    self._hear(*self._connection.recv())
-                    patience_s = _SILENT_S
-            except (EOFError, OSError):
-                pass
-            if self._stop():
-                self._on_event(Event("driver", "the connection to the cluster was lost; connecting again"))
+        mute = 0
+        try:
+            while not self._closed:
+                self._start()
+                patience_s, mute = _STARTING_S * 2**mute, mute + 1
+                while (message := self._next(patience_s)) is not None:
+                    patience_s, mute = _SILENT_S, 0
+                    if (event := self._hear(*message)) is not None:
+                        self._on_event(event)
+                if self._stop():
+                    self._on_event(
+                        Event("driver", "the connection to the cluster was lost; connecting again")
+                    )
+        except Exception as error:  # noqa: BLE001 - the listener's: without this thread no job would be answered
+            self._fault = f"its events could not be told: {fault_of(error)}"
+            self._stop()
+
+    def _next(self, patience_s: float) -> tuple[str, str, Any] | None:
+        """Return the driver's next message; None if it is gone or says nothing."""
+        try:
+            if self._connection is None or not self._connection.poll(patience_s):
+                return None
+            message: tuple[str, str, Any] = self._connection.recv()
+            return message
+        except (EOFError, OSError):
+            return None
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -199,32 +214,30 @@ class Cluster(Resource):
             self._closed = self._closed or bool(self._fault)
             return not self._closed
 
-    def _hear(self, kind: str, name: str, content: Any) -> None:
-        """Take in one message of the driver, and report what it amounts to."""
-        event = None
+    def _hear(self, kind: str, name: str, content: Any) -> Event | None:
+        """Take in one message of the driver, and return what it amounts to."""
         with self._lock:
             match kind:
                 case "alive":
                     self._look()
                 case "place":
-                    event = self._arrived(name, Place.from_json(content))
+                    return self._arrived(name, Place.from_json(content))
                 case "done":
                     self._answered(name, *content)
                 case "lost":
                     died, reason = content
                     self._gone(name, died=died)
-                    event = Event("lost", f"evaluator {name} is lost: {reason}")
+                    return Event("lost", f"evaluator {name} is lost: {reason}")
                 case "refused":
                     self._fault = "" if self._connected else content
-        if event is not None:
-            self._on_event(event)
+        return None
 
     def _look(self) -> None:
-        self._connected = True
-        if self._places or not self._queue.unanswered:
+        if self._places or not self._queue.unanswered or not self._connected:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > self._patience_s:
             self._give_up(f"no node had an evaluator for {self._patience_s:.0f} s")
+        self._connected = True
 
     def _arrived(self, name: str, place: Place) -> Event:
         differs = [f"{k} {v}" for k, v in versions().items() if place.versions.get(k) != v]

@@ -8,6 +8,7 @@ Does not cover: a job that never ends; the judge has its own deadlines.
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -15,8 +16,6 @@ import threading
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
 
 from ..config import Settings
 from ..devices import detect
@@ -41,19 +40,19 @@ def main(arguments: list[str]) -> None:
         connection.send(("failed", str(error)))
         return
     workplace = Workplace(place, settings.cache / "cluster")
-    jobs: SimpleQueue[tuple[Job, tuple[bytes, ...]]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
+    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
     connection.send(("ready", place.to_json()))
     while True:
-        connection.send(_answer(*jobs.get(), workplace))
+        job, files = connection.recv()
+        connection.send(_answer(job, files, workplace))
 
 
-def _listen(connection: Connection, jobs: "SimpleQueue[Any]") -> None:
-    try:
-        while True:
-            jobs.put(connection.recv())
-    except (EOFError, OSError):
-        os.killpg(0, signal.SIGKILL)
+def _end_with(descriptor: int) -> None:
+    """Wait until the owner closed its end, and end with all that was started; what it sends wakes nobody here."""
+    owner = select.poll()
+    owner.register(descriptor, select.POLLRDHUP)
+    owner.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _answer(job: Job, files: tuple[bytes, ...], workplace: Workplace) -> tuple[str, str]:

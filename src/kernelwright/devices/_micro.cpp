@@ -137,6 +137,22 @@ size_t multiply_add(size_t rounds) {
   return rounds * 16 * 2 * (sizeof(V) / sizeof(V{}[0]));
 }
 
+// Pairs of bfloat16, multiplied and summed in float32; nothing where the machine has no instruction for it.
+size_t multiply_pairs(size_t rounds) {
+#if defined(__AVX512BF16__)
+  __m512 sums[16];
+  const Vec factor = Vec{} + 0.5f, term = Vec{} + 0.001f;
+  for (auto &s : sums) s = (__m512)term;
+  for (size_t i = 0; i < rounds; i++)
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; j++) sums[j] = _mm512_dpbf16_ps(sums[j], (__m512bh)factor, (__m512bh)term);
+  keep(sums);
+  return rounds * 16 * 4 * (sizeof(Vec) / sizeof(float));
+#else
+  return 0;
+#endif
+}
+
 struct Run {
   double units;
   double wall_seconds;
@@ -237,13 +253,14 @@ void measure_level(const std::string &name, size_t bytes) {
   for (auto *part : parts) std::free(part);
 }
 
-// Multiply-adds a second of both widths, the highest so far.
+// Multiply-adds a second of both widths, and of pairs, the highest so far.
 struct Arithmetic {
-  double float32 = 0, float64 = 0;
+  double float32 = 0, float64 = 0, pairs = 0;
 
   void measure() {
     float32 = std::max(float32, peak([](int) { return multiply_add<Vec>(2000); }, false));
     float64 = std::max(float64, peak([](int) { return multiply_add<VecD>(2000); }, false));
+    if (multiply_pairs(1)) pairs = std::max(pairs, peak([](int) { return multiply_pairs(2000); }, false));
   }
 
   bool plausible() const { return float32 > 1.6 * float64 && float32 < 2.5 * float64; }
@@ -265,6 +282,7 @@ int main(int count, char **arguments) {
   }
   for (int again = 0; again < kMoreRounds && !rates.plausible(); again++) rates.measure();
   std::printf("float32 %.6e\nfloat64 %.6e\n", rates.float32, rates.float64);
+  if (rates.pairs > 0) std::printf("tensor-bfloat16 %.6e\n", rates.pairs);
   std::printf("fork_join %.6e\n", fork_join_seconds());
   return 0;
 }

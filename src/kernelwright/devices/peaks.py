@@ -5,7 +5,7 @@ Names of peaks:
 - `dram.read`, `dram.write`, `dram.copy`, `dram.add`: bytes a second of reading only, writing only, one
   read with one write, two reads with one write. `l1`, `l2`, `l3` likewise; of all cores together.
 - `float32`, `float64`: floating-point operations a second of the vector units.
-- `tensor-float32`, `tensor-bfloat16` ...: operations a second of a matrix product in that dtype.
+- `tensor-float32`, `tensor-bfloat16` ...: operations a second of a matrix product in that dtype, or of the instruction for it.
 - `launch`: calls a second of the cheapest call that can make a kernel run.
 - `fork_join`: parallel regions a second (CPU).
 """
@@ -22,7 +22,7 @@ from ._cpu_peaks import MICRO, cpu_peaks
 from ._device import Device
 from ._peak import Peak
 
-METHOD = 6
+METHOD = 7
 """Version of the measurement: peaks of another version are measured again."""
 _MOST_ROUNDS = 3
 _LEAST_RATIO = 1.6

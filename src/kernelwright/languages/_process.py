@@ -23,6 +23,7 @@ from typing import IO
 from ..config import without_secrets
 from ..errors import WorkerError
 from ..system.landlock import close_files, gpu_paths, graphics_nodes, landlock_version, readable_paths
+from ..system.waiting import PATIENCE, waits_ns
 
 OUTPUT_LIMIT = 20_000
 """Characters kept of a compiler's output."""
@@ -31,8 +32,6 @@ _FILE_LIMIT_BYTES = 1 << 30
 _MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
 """What CPU drivers need."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
-_PATIENCE = 3
-"""So many times the deadline may be added for waiting for a processor: on a busy machine a compiler barely runs."""
 _LOOK_S = 1.0
 """Least seconds between two looks at how long it waited: a look takes a processor too."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
@@ -133,7 +132,7 @@ def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
         while left_s > 0:
             if _ends_within(process, descriptor, left_s):
                 return True
-            waited_s = min(_waited_s(process.pid), _PATIENCE * deadline_s)
+            waited_s = min(_waited_s(process.pid), PATIENCE * deadline_s)
             left_s = begun + deadline_s + waited_s - time.monotonic()
             left_s = max(left_s, min(deadline_s, _LOOK_S)) if left_s > 0 else left_s
     return False
@@ -156,7 +155,7 @@ def _waited_s(group: int) -> float:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, IndexError, ValueError):
             if int(stat.read_text().rpartition(")")[2].split()[2]) == group:
-                longest_ns = max(longest_ns, int(stat.with_name("schedstat").read_text().split()[1]))
+                longest_ns = max([longest_ns, *waits_ns(int(stat.parent.name)).values()])
     return longest_ns / 1e9
 
 

@@ -33,15 +33,16 @@ class InductorProposer:
         task = request.problem.task
         if task.contract.backward:
             raise InputError(f"{task.name} asks for gradients; what is harvested computes the forward only")
-        for mode in self.modes:
+        deadline_s = max(1.0, min(DEADLINE_S, request.left_s()))
+        for harvested in harvest(task, task.split(Split.SEARCH), self.modes, deadline_s=deadline_s):
             try:
-                codes = [
-                    harvest(task, workload, mode, deadline_s=max(1.0, min(DEADLINE_S, request.left_s())))
-                    for workload in task.split(Split.SEARCH)
-                ]
-                candidate = rewrite(codes, task.name, mode)
+                if harvested.failure:
+                    raise HarvestError(harvested.failure)
+                candidate = rewrite(harvested.codes, task.name, harvested.mode)
             except HarvestError as error:
-                _LOG.warning("torch.compile (%s) gave no candidate for %s: %s", mode, task.name, error)
+                _LOG.warning(
+                    "torch.compile (%s) gave no candidate for %s: %s", harvested.mode, task.name, error
+                )
                 continue
             if candidate.language in request.languages and candidate.key not in seen:
                 seen.add(candidate.key)

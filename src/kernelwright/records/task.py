@@ -7,6 +7,9 @@ from pydantic import Field
 
 from ._record import Record, Scalar
 
+_EXECUTOR = "from kernelwright.executor"
+"""What a reference imports to have its kernels executed."""
+
 
 class Split(StrEnum):
     """Where a workload is used: in the search, by the judge before acceptance, by the judge at confirmation."""
@@ -193,6 +196,17 @@ class Reference(Record):
     """`function`: called with the arguments; `module`: a class made with `init`, then called."""
     origin: str = ""
     """Path of the user's file, for messages."""
+
+    @property
+    def executed(self) -> bool:
+        """Whether its kernels are those of a GPU, which it has executed on the CPU: no time of it means anything.
+
+        Example:
+            >>> text = "from kernelwright.executor.python import run_on_cpu"
+            >>> Reference(files=(SourceFile(path="a.py", text=text),), entry="a.py:f", style="function").executed
+            True
+        """
+        return any(_EXECUTOR in file.text for file in self.files)
 
 
 class Task(Record):

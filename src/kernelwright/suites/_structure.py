@@ -73,8 +73,32 @@ def get_init_inputs():
 """What a problem's file needs of it."""
 
 
+_PLAIN = """from problem import kw_data
+from submission import {symbol}
+
+
+def run(*tensors):
+    data = kw_data(tensors)
+    return {call}
+"""
+_EXECUTED = """from kernelwright.executor.python import launching
+from problem import kw_answered, kw_data
+
+with launching():
+    from submission import {symbol}
+
+
+def run(*tensors):
+    data = kw_data(tensors)
+    with launching():
+        return kw_answered({call}, data)
+"""
+
+
 def calling(task: Task, file: Path, symbol: str, call: str) -> Candidate:
     """Return a candidate that calls a finished kernel on the data as the benchmark passes it.
+
+    Where the reference is executed, `call` is what is called, and a kernel's launches are interpreted or executed too.
 
     Args:
         task: What it is for; its reference defines `kw_data(tensors)`.
@@ -88,13 +112,12 @@ def calling(task: Task, file: Path, symbol: str, call: str) -> Candidate:
     text = file.read_text(errors="replace")
     if symbol not in text:
         raise TaskError(f"{file} defines no {symbol!r}")
-    entry = (
-        f"from problem import kw_data\nfrom submission import {symbol}\n\n\n"
-        f"def run(*tensors):\n    data = kw_data(tensors)\n    return {call}\n"
-    )
+    executed = task.reference.executed
+    entry = (_EXECUTED if executed else _PLAIN).format(symbol=symbol, call=call)
     sources = (
         SourceFile(path="entry.py", text=entry),
         SourceFile(path="submission.py", text=text),
         *Problem(task).sources(task.split(Split.SEARCH)[0]).files,
     )
-    return Candidate(sources=sources, language="torch", entry="entry.py:run")
+    language = "triton" if executed and "triton" in text else "torch"
+    return Candidate(sources=sources, language=language, entry="entry.py:run")

@@ -13,6 +13,7 @@ from ._submission import Submission, submission_of
 
 _LINE = re.compile(r"^#{20,}\s*$", re.MULTILINE)
 _FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:def |class |(?=\w+ = ))(\w+)", re.MULTILINE)
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 FIRST = """
 class KwCalled(BaseException):
@@ -32,6 +33,49 @@ def kw_drawn():
     raise ValueError("the test calls no function")
 """
 """Draws the arguments of the test's first call."""
+EXECUTED = """
+from kernelwright.executor.python import run_on_cpu
+
+
+class KwCalled(BaseException):
+    \"\"\"The test calls the kernel.\"\"\"
+
+
+class KwEntry:
+    \"\"\"Stands for what the test calls: a function, or a function of autograd by `apply` or `forward`.\"\"\"
+    def __call__(self, *arguments, **named):
+        raise KwCalled(list(arguments), named)
+
+    apply = forward = __call__
+
+
+class KwZeros(torch.overrides.TorchFunctionMode):
+    \"\"\"Fills what the test leaves without values, so that they are the same each time.\"\"\"
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        same = {torch.empty: torch.zeros, torch.empty_like: torch.zeros_like}
+        return same.get(func, func)(*args, **(kwargs or {}))
+
+
+def kw_drawn():
+    \"\"\"Run the benchmark's test up to its first call of the kernel, and return the arguments of that call.\"\"\"
+    def tested():
+        with KwZeros():
+            exec(kw_test, {**globals(), "SYMBOL": KwEntry(), "__name__": "__main__"})
+
+    try:
+        run_on_cpu(tested)
+    except KwCalled as call:
+        return call.args
+    raise ValueError("the test calls no kernel")
+
+
+def kw_answered(native, data):
+    \"\"\"Return a call's results, and its tensors after it: many kernels write into what they are given.\"\"\"
+    arguments, named = copy.deepcopy(data)
+    result = native(*arguments, **named)
+    return [*kw_flat(result), *kw_flat((arguments, named))]
+"""
+"""Draws the arguments of the first call of a kernel that only a GPU runs, and calls it by the executor."""
 LARGEST = """
 import builtins
 
@@ -108,6 +152,26 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [t.detach() for t in kw_flat(kw_drawn())]
 """
+_EXECUTED_MODEL = """
+
+kw_native, kw_known = SYMBOL, []
+
+
+def kw_data(tensors):
+    if not kw_known:
+        kw_known.append(kw_drawn())
+    return kw_served(kw_known[0], tensors)
+
+
+class Model(torch.nn.Module):
+    def forward(self, *tensors):
+        data = kw_data(tensors)
+        return run_on_cpu(lambda: kw_answered(CALL, data))
+
+
+def get_inputs():
+    return [t.detach() for t in kw_flat(kw_drawn())]
+"""
 _FORM = f"""{FLAT}
 
 def SYMBOL(*arguments, **named):
@@ -128,11 +192,28 @@ class TestedForm:
     def candidate(self, task: Task, file: Path) -> Candidate:
         """Return a candidate that calls the file's function on the arguments of the test."""
         symbol = named_in(task)
-        return calling(task, file, symbol, f"{symbol}(*data[0], **data[1])")
+        call = called_in(task) if task.reference.executed else f"{symbol}(*data[0], **data[1])"
+        return calling(task, file, symbol, call)
 
     def submission(self, task: Task, candidate: Candidate) -> Submission | None:
-        """Return a function of the benchmark's name that calls the kernel."""
+        """Return a function of the benchmark's name that calls the kernel; None where it writes into its arguments."""
+        if task.reference.executed:
+            return None
         return submission_of(task, candidate, _FORM.replace("SYMBOL", named_in(task)))
+
+
+def written_executed(text: str, test: str, symbol: str, call: str) -> str:
+    """Return the file of a problem whose function launches Triton kernels, which are executed.
+
+    Args:
+        text: The benchmark's kernel.
+        test: Its test.
+        symbol: What the test calls.
+        call: The same as an expression: `f`, or `F.apply`.
+    """
+    drawn = EXECUTED.replace("SYMBOL", symbol)
+    model = _EXECUTED_MODEL.replace("SYMBOL", symbol).replace("CALL", call)
+    return f"{on_cpu(text)}\n{STRUCTURE}\nkw_test = {on_cpu(test)!r}\n{drawn}{model}"
 
 
 def written(text: str, test: str, symbol: str, drawn: str) -> str:
@@ -172,11 +253,38 @@ def symbol_of(text: str, test: str, name: str) -> str:
     return str(called[-1])
 
 
+def entry_of(text: str, test: str, name: str) -> tuple[str, str]:
+    """Return what a test calls of a file, the last defined one of those it names, and how: `f`, or `F.apply`.
+
+    Raises:
+        TaskError: it calls nothing of it.
+
+    Example:
+        >>> entry_of("class Add(Function): ...\\nadd = Add.apply", "add(1)", "G/add")
+        ('add', 'add')
+        >>> entry_of("class Add(Function): ...", "Add.apply(1)", "G/add")
+        ('Add', 'Add.apply')
+    """
+    code = "\n".join(line for line in test.splitlines() if not line.lstrip().startswith("#"))
+    for symbol in reversed(_DEFINED.findall(text)):
+        found = re.search(rf"(?<![\w.]){symbol}(\.apply|\.forward)?\(", code)
+        if found and not re.search(rf"^\s*def {symbol}\(", code, re.MULTILINE):
+            return symbol, symbol + (found[1] or "")
+    raise TaskError(f"the test of {name} calls no function of its file")
+
+
 def named_in(task: Task) -> str:
     """Return the function that a loaded problem is about."""
     text = task.reference.files[0].text
     found = re.search(r"^kw_native, kw_known = (\w+),", text, re.MULTILINE)
     assert found is not None, "every problem's file names it"
+    return str(found[1])
+
+
+def called_in(task: Task) -> str:
+    """Return how a loaded problem's test calls the kernel: `f`, or `F.apply`."""
+    found = re.search(r"kw_answered\((.+), data\)\)$", task.reference.files[0].text, re.MULTILINE)
+    assert found is not None, "every executed problem's file has it"
     return str(found[1])
 
 

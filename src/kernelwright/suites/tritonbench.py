@@ -6,13 +6,22 @@ arXiv 2502.14752.
 
 from pathlib import Path
 
-from ..errors import TaskError
 from ..records import Task
 from ._modules import LIMIT_S, needs_gpu
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
 from ._structure import PROBLEM
-from ._tested import FIRST, TestedForm, named_in, on_cpu, parts_of, symbol_of, written
+from ._tested import (
+    FIRST,
+    TestedForm,
+    entry_of,
+    named_in,
+    on_cpu,
+    parts_of,
+    symbol_of,
+    written,
+    written_executed,
+)  # fmt: skip
 
 _FOLDERS = {"G": "data/TritonBench_G_v1", "T": "data/TritonBench_T_v1"}
 
@@ -31,8 +40,8 @@ class TritonBench(TestedForm):
         timing="median of a set of sizes by Triton's do_bench",
         score="call and execution accuracy; speedup over the reference",
         trials=1, tolerance=0.0, timed=100, seed=0,
-        here="problems of G are not loaded: their references are Triton kernels, which a CPU interprets; of T the "
-        "first call of the test is timed, by the host's clock",
+        here="of T the first call of the test is timed, by the host's clock; the references of G are Triton kernels, "
+        "which are executed: a kernel is compared with them on the first call of the test, and nothing is timed",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -48,23 +57,24 @@ class TritonBench(TestedForm):
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Write the function as a module on the arguments of the first call in its test, on the CPU."""
         text, test = parts_of((data / problem.file).read_text())
-        if "import triton" in text:
-            raise TaskError(
-                f"the reference of {problem.name} is a Triton kernel; a CPU interprets it, which is no baseline"
-            )
         path = folder / PROBLEM
+        if "import triton" in text:
+            symbol, call = entry_of(text, test, problem.name)
+            path.write_text(written_executed(text, test, symbol, call))
+            return path
         path.write_text(written(text, test, symbol_of(text, test, problem.name), FIRST))
         return path
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return its call and execution accuracy; None if the kernel can only run on a GPU."""
-        kernel = parts_of(candidate)[0]
-        if needs_gpu(kernel):
+        kernel, executed = parts_of(candidate)[0], task.reference.executed
+        if needs_gpu(kernel) and not executed:
             return None
         text, test = parts_of((data / problem.file).read_text())
         given = {
             "reference": on_cpu(text), "submission": kernel, "test": on_cpu(test),
             "symbol": named_in(task), "timed": self.rules.timed,
+            "executed": executed,
         }  # fmt: skip
         return Script("tritonbench", given, LIMIT_S)
 

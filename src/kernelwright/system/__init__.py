@@ -1,1 +1,1 @@
-"""What the system underneath gives: deadlines, Landlock, resources closed by a `with` block, dispatch modes."""
+"""What the system underneath gives: deadlines, waits, Landlock, resources of `with` blocks, dispatch modes."""

@@ -3,6 +3,7 @@
 from ..errors import WorkerError
 from ..records import Build, Candidate, CheckStatus, Finding, ModelledTime, Split, Workload
 from ..sandbox import FailureKind, Pool, Worker, WorkerFailure
+from ..system.waiting import PatientDeadline
 from ._case import Oracle, Seeds
 from ._protocol import blamed, passed, unknown
 from ._trial import Trial, describe
@@ -29,8 +30,8 @@ def modelled_times(
     registers = noted if isinstance(noted, int) else 0
     times: list[ModelledTime] = []
     with Trial(
-        oracle, candidate, build, pool, deadline_s=deadline_s, seeds=Seeds([oracle.screen_seed]), watched=True,
-        counted=True,
+        oracle, candidate, build, pool, deadline=PatientDeadline(deadline_s, deadline_s),
+        seeds=Seeds([oracle.screen_seed]), watched=True, counted=True,
     ) as trial:  # fmt: skip
         try:
             for workload in oracle.task.split(Split.SEARCH):

@@ -7,7 +7,6 @@ Does not cover: judging; it only hands back what was seen.
 import functools
 import math
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -30,11 +29,12 @@ from ..sandbox import (
     Worker,
     WorkerFailure,
 )
+from ..system.waiting import PatientDeadline
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 
 _CALL_LIMIT_S = 20.0
-"""Seconds that one request may take at most."""
+"""Seconds that one request may take at most, longer where processors were seen to be waited for."""
 _EXECUTED_LIMIT_S = 120.0
 """The same where kernels are executed by a sanitiser, whose translation to C++ is compiled in the first call; and for
 loading them, as their languages are large packages."""
@@ -73,7 +73,7 @@ class Trial:
         build: Build,
         pool: Pool,
         *,
-        deadline_s: float,
+        deadline: PatientDeadline,
         seeds: Seeds,
         watched: bool = False,
         alone: OperatorIsolation | None = None,
@@ -86,7 +86,7 @@ class Trial:
         self.seeds = seeds
         self._build, self._pool, self._watched, self._alone = build, pool, watched, alone
         self._deployed, self._executed, self._counted = deployed, executed or counted, counted
-        self._end = time.monotonic() + deadline_s
+        self._deadline = deadline
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
         self._arena: Arena = pool.arena
@@ -132,11 +132,11 @@ class Trial:
     @property
     def remaining_s(self) -> float:
         """Seconds left of the deadline, never negative."""
-        return max(0.0, self._end - time.monotonic())
+        return self._deadline.left_s
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        return min(_EXECUTED_LIMIT_S if self._translates else _CALL_LIMIT_S, self.remaining_s)
+        return self._deadline.within(_EXECUTED_LIMIT_S if self._translates else _CALL_LIMIT_S)
 
     @functools.cached_property
     def _translates(self) -> bool:
@@ -145,7 +145,7 @@ class Trial:
 
     def ran_out(self, failure: WorkerFailure) -> bool:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
-        return failure.kind is FailureKind.TIMEOUT and self.remaining_s <= 0
+        return failure.kind is FailureKind.TIMEOUT and self._deadline.has_cut()
 
     def another(
         self,
@@ -166,7 +166,7 @@ class Trial:
             executed: Whether its workers execute the kernels' PTX under the sanitiser.
         """
         return Trial(
-            oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds,
+            oracle, self.candidate, self._build, self._pool, deadline=self._deadline, seeds=self.seeds,
             watched=watched, alone=alone, deployed=deployed, executed=executed,
         )  # fmt: skip
 
@@ -188,8 +188,9 @@ class Trial:
             )
             limit_s = _EXECUTED_LIMIT_S if self._translates else _LOAD_LIMIT_S
             self._workers[key] = self._pool.worker(
-                payload, deadline_s=min(limit_s, max(1.0, self.remaining_s))
+                payload, deadline_s=max(1.0, self._deadline.within(limit_s))
             )
+            self._deadline.watch(self._workers[key].pid)
             self._audits[key] = self._workers[key].audit()
         return self._workers[key]
 

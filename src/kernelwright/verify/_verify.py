@@ -9,6 +9,7 @@ from ..errors import WorkerError
 from ..languages import get_language, not_run
 from ..records import Build, Candidate, CheckStatus, Finding, Split, TensorSpec, Verdict, Workload
 from ..sandbox import FailureKind, Pool, WorkerFailure
+from ..system.waiting import PatientDeadline
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._observe import observe
@@ -61,6 +62,7 @@ def verify(
     depth: Depth = "full",
     seeds: Sequence[int] | None = None,
     deadline_s: float = 60.0,
+    most_s: float = math.inf,
     oracle: Oracle | None = None,
     disabled: frozenset[str] = frozenset(),
     on_right: Callable[[], None] = lambda: None,
@@ -75,7 +77,9 @@ def verify(
         depth: `screen` for the search workloads and the cheap probes under seeds shared by a session;
             `full` for every split and every probe under fresh seeds.
         seeds: The seeds of an earlier verdict, to replay it; drawn secretly after loading by default.
-        deadline_s: Seconds for the whole; what is not done by then is unknown.
+        deadline_s: Seconds for the whole, without those that it waits for a processor, which count from three times as
+            many; what is not done by then is unknown.
+        most_s: Seconds by the clock, waiting or not.
         oracle: Expected values to share between calls on the same problem.
         disabled: Names of checks to leave out, for tests of the harness itself.
         on_right: Called when it was right on a first workload: what is worth beginning then, and not for who is wrong.
@@ -84,7 +88,9 @@ def verify(
     drawn = Seeds(seeds if seeds is not None or depth == "full" else [oracle.screen_seed])
     ledger = _Ledger()
     ledger.add(triage(candidate))
-    with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
+    with Trial(
+        oracle, candidate, build, pool, deadline=PatientDeadline(deadline_s, most_s), seeds=drawn
+    ) as trial:
         for found in _examine(trial, depth, disabled, ledger, on_right):
             ledger.add(found)
             if ledger.over:
@@ -116,7 +122,9 @@ def elsewhere(
             ledger.add(unknown(LOADS, str(error)))
         return _verdict(candidate, ledger, drawn.drawn[before:])
 
-    with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
+    with Trial(
+        oracle, candidate, build, pool, deadline=PatientDeadline(deadline_s, deadline_s), seeds=drawn
+    ) as trial:
         yield look
 
 

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from kernelwright import ops
 from kernelwright.errors import InputError
-from kernelwright.ops import moe
+from kernelwright.ops import lowbit, moe
 
 
 def layer(count, hidden, width, dtype=torch.float32):
@@ -48,6 +48,53 @@ def test_a_layer_is_the_sum_of_each_tokens_experts(dtype, tokens, count, chosen,
     assert out.dtype is dtype
     tolerance = 1e-5 if dtype is torch.float32 else 1e-2
     torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:kernelwright .* runs its reference")
+@pytest.mark.parametrize("shared", [0, 40])
+@pytest.mark.parametrize(
+    ("dtype", "bits", "activations", "tolerance"),
+    [
+        (torch.float32, 4, "float", 1e-5),
+        (torch.float32, 8, "int8", 2e-2),
+        (torch.bfloat16, 4, "float", 2e-2),
+        (torch.float64, 3, "float", 1e-12),
+    ],
+)
+def test_quantised_experts_are_those_that_their_codes_stand_for(dtype, bits, activations, tolerance, shared):
+    count, hidden, width = 6, 72, 40
+    one, two = layer(count, hidden, width)
+    both, down = torch.randn(2 * shared, hidden) / 9, torch.randn(hidden, shared) / 9
+    packed = moe.quantize(one, two, bits=bits, shared=(both, down) if shared else None)
+    x, weights = torch.randn(9, hidden).to(dtype), torch.rand(9, 3)
+    ids = torch.randint(-1, count + 1, (9, 3))
+    ids[0] = 4  # one expert three times
+    out = moe.quantized_experts(x, packed, weights, ids, activations=activations)
+    codes = [torch.stack([lowbit.unpack(w) for w in weights]) for weights in (packed.ups, packed.downs)]
+    expected = by_token(x, *codes, weights, ids)
+    if packed.shared:
+        expected += by_token(
+            x,
+            *(lowbit.unpack(w)[None] for w in packed.shared),
+            torch.ones(9, 1),
+            torch.zeros(9, 1, dtype=torch.int64),
+        )
+    assert out.dtype is dtype
+    assert (out.double() - expected).norm() <= tolerance * expected.norm()
+
+
+def test_quantised_experts_have_gradients_by_tokens_and_weights():
+    packed = moe.quantize(*layer(3, 32, 32), shared=(torch.randn(64, 32), torch.randn(32, 32)))
+    x, weights = torch.randn(5, 32, requires_grad=True), torch.rand(5, 2, requires_grad=True)
+    ids = torch.tensor([[0, 1], [2, -1], [1, 1], [0, 2], [2, 0]])
+    moe.quantized_experts(x, packed, weights, ids).square().sum().backward()
+    ups, downs = (torch.stack([lowbit.unpack(w) for w in one]) for one in (packed.ups, packed.downs))
+    own = moe.pack(ups, downs, shared=tuple(map(lowbit.unpack, packed.shared)))
+    found = x.grad, weights.grad
+    x.grad = weights.grad = None
+    moe.experts(x, own, weights, ids).square().sum().backward()
+    for ours, theirs in zip(found, (x.grad, weights.grad), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3 * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("spread", ["one expert", "none", "skewed", "an unknown expert"])

@@ -15,7 +15,7 @@ CONVENTIONS = {"AdamW", "Adafactor", "Lion", "KMeans", "MiniBatchKMeans"}
 """Classes with the conventions of torch and scikit-learn; estimators are called by functions that fit them."""
 BATCHES = 4
 """Processes that share a family's calls, so that a slow machine ends each before its deadline."""
-RECORDS = {"Experts", "Load", "PackedWeight", "Packed", "Report"}
+RECORDS = {"Experts", "Load", "PackedWeight", "Packed", "QuantizedExperts", "Report"}
 """What functions return."""
 
 

@@ -18,6 +18,7 @@ from kernelwright.search.evaluation.remote import RemoteJudge
 from kernelwright.search.proposals._remote_builder import RemoteBuilder
 from kernelwright.search.proposals._scheduler import Scheduler, Trial
 from kernelwright.search.run._budget import Meter
+from kernelwright.search.session._choices import device_of
 from kernelwright.search.session._session import Session
 from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Spent, Store
@@ -42,6 +43,9 @@ class Threads:
         self.places, self.jobs, self.dead = (place,) * width, [], set()
         self._here = [Workplace(place, cache) for _ in range(width)]
         self._threads = ThreadPoolExecutor(width)
+
+    def wait(self):
+        return self.places
 
     def submit(self, job):
         self.jobs.append(job)
@@ -146,6 +150,16 @@ def test_a_search_is_as_without_a_cluster(nodes, setting, tmp_path, width):
         here, PlantedJudge(), RemoteBuilder(ahead.begin, ahead.built, lambda: width), {"planted": nodes}
     )
     assert there == alone
+
+
+def test_a_device_is_measured_before_the_minutes_begin(tmp_path, monkeypatch):
+    cluster, measured = Threads(tmp_path), []
+    for name in ("peaks_of", "rates_of"):
+        monkeypatch.setattr(
+            remote, name, lambda device: measured.append(device) or SimpleNamespace(to_json=str)
+        )
+    assert device_of("cpu", cluster) == DEVICE
+    assert measured == [DEVICE] * 2 and [job.device for job in cluster.jobs] == [DEVICE.fingerprint]
 
 
 def test_the_first_trial_waits_for_no_other():

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from kernelwright.records import CheckStatus, DecisionStatus, Finding
+from kernelwright.records import CheckStatus, DecisionStatus, Finding, Interval
 from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Trial
+from kernelwright.search.session._session import best_of
 from kernelwright.store import Store
 from kernelwright.testing import (
     PlantedJudge,
@@ -111,6 +112,35 @@ def test_one_that_is_wrong_at_other_sizes_makes_room_for_the_next_best(store):
     assert rig.meter.stages_s["sizes"] == 2.0
     stored = {e.candidate.key: e.decision.status for e in store.evaluations(rig.run.id)}
     assert stored[odd.key] == "rejected"
+
+
+class Unsure(PlantedJudge):
+    """A screening decides nothing."""
+
+    def screen(self, candidate, build, **limits):
+        seen = super().screen(candidate, build, **limits)
+        unsure = seen.decision.model_copy(update={"status": DecisionStatus.INCONCLUSIVE})
+        return seen.model_copy(update={"decision": unsure})
+
+
+def test_where_none_promises_a_gain_the_best_is_decided(store):
+    near, far = planted_candidate(105.0), planted_candidate(150.0)
+    rig = Rig(store, [far, near], judge=Unsure())
+    outcome = rig.go()
+    assert rig.judge.accepted == [near.key] and not outcome.accepted
+    assert outcome.best.candidate == near and rig.result.decision is DecisionStatus.SLOWER
+    known = next(e for e in outcome.evaluations if e.candidate == far)
+    closer = known.decision.model_copy(update={"speedup": Interval(median=0.99), "workloads": ()})
+    screened = known.model_copy(update={"decision": closer})
+    assert best_of((outcome.best, screened)) == outcome.best, "0.99 of a screening does not outdo a decision"
+    promising = closer.model_copy(update={"speedup": Interval(median=1.2)})
+    assert best_of((outcome.best, one := known.model_copy(update={"decision": promising}))) == one
+
+
+def test_where_one_promises_a_gain_no_other_is_decided_without(store):
+    good, near = planted_candidate(60.0), planted_candidate(105.0)
+    rig = Rig(store, [near, good], judge=Unsure())
+    assert rig.go().accepted and rig.judge.accepted == [good.key]
 
 
 def test_nothing_better_is_a_result(store):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..actions import ACTIONS, MOVES, SEVERAL, Action, State, Step, taken
-from ..graph import Graph
+from ..graph import Contract, Graph
 from ..lower import Decisions, lower
 from ..tile import NativeCall, Program, products
 from ._cost import Cost, Estimate, estimate
@@ -99,35 +99,41 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults = LO
 def leaves(
     graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED, guess: Estimate = estimate
 ) -> Iterator[Leaf]:
-    """Yield the leaves of a beam, best estimate first; for a whole network the start, before searching further.
+    """Yield the leaves of a beam, best estimate first, after those of `_ahead`, which need no search.
 
     The schedule with every product in the library and the rest fused comes before the best estimate, unless that is
     far better: generated products are estimated by orders of magnitude, but packed ones run like the library's.
-
-    Lowering a network takes a while: its first kernel can be built and measured before the others are derived. The
-    next have all weights in panels, which is seldom beaten; first, where there are several convolutions, with images
-    that are stored with their channels side by side. Where no weights last, as in training, products pack in each call.
     """
-    start = beginning(graph, actions, faults)
-    early = None
-    with faults.of(_START):
-        early = start.program if operations_of(graph) >= NETWORK else None
-    if early:
-        yield Leaf(start, guess(early))
-        shown = [start.steps]
-        plain = State(graph, graph)
-        for state in (
-            *channels_last(plain, actions, faults),
-            in_panels(plain, actions, faults),
-            *packed_in_calls(plain, actions, faults),
-        ):
-            with faults.of(_START):
-                if state.steps and state.steps not in shown and state.program:
-                    shown.append(state.steps)
-                    yield Leaf(state, guess(state.program))
+    start, shown = beginning(graph, actions, faults), list[tuple[Step, ...]]()
+    for state in _ahead(graph, start, actions, faults):
+        with faults.of(_START):
+            if state.steps not in shown and state.program:
+                shown.append(state.steps)
+                yield Leaf(state, guess(state.program))
     found = beam(graph, actions=actions, start=start, faults=faults, guess=guess)
-    found = found if early else _library_first(found, start, actions, faults, guess)
-    yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps not in shown)
+    network = operations_of(graph) >= NETWORK and shown
+    found = found if network else _library_first(found, start, actions, faults, guess)
+    yield from (leaf for leaf in _varied(found) if leaf.state.steps not in shown)
+
+
+def _ahead(graph: Graph, start: State, actions: Sequence[Action], faults: Faults) -> Iterator[State]:
+    """Yield what is worth measuring whatever a search finds, where a search takes a while: the first kernel can be
+    built and measured before the others are derived.
+
+    Of a whole network that is its start. All weights in panels are seldom beaten; before them come, where there are
+    several convolutions, images that are stored with their channels side by side. Where no weights last, as in
+    training, products pack in each call. Of less than a network, with several products, it is all weights in panels.
+    """
+    plain = State(graph, graph)
+    if operations_of(graph) >= NETWORK:
+        yield start
+        if not start.program:
+            return
+        yield from (s for s in channels_last(plain, actions, faults) if s.steps)
+    if operations_of(graph) >= NETWORK or sum(isinstance(n, Contract) for n in graph.nodes) > 1:
+        yield from (s for s in (in_panels(plain, actions, faults),) if s.steps)
+    if operations_of(graph) >= NETWORK:
+        yield from (s for s in packed_in_calls(plain, actions, faults) if s.steps)
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:

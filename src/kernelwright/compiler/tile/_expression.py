@@ -1,7 +1,7 @@
 """Expressions of the tile form: values of elements and integer positions, one tree for both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..graph import Number
@@ -268,6 +268,11 @@ def _simple(op: str, start: Number) -> Monoid:
     )
 
 
+def _extreme(op: str, start: Number) -> Monoid:
+    """What comes is the first operand: vectors test only that for NaN, so no fold waits for the test of its state."""
+    return replace(_simple(op, start), update=lambda s, x, _: {"value": _call(op, x, s["value"])})
+
+
 def _best(compare: str, start: Number) -> Monoid:
     """Keep the first best; NaN beats everything."""
 
@@ -349,7 +354,7 @@ def _sum_of_powers() -> Monoid:
 
 MONOIDS: dict[str, Monoid] = {
     "sum": _simple("add", 0), "prod": _simple("mul", 1),
-    "max": _simple("maximum", float("-inf")), "min": _simple("minimum", float("inf")),
+    "max": _extreme("maximum", float("-inf")), "min": _extreme("minimum", float("inf")),
     "any": _simple("logical_or", False), "all": _simple("logical_and", True),
     "argmax": _best("gt", float("-inf")), "argmin": _best("lt", float("inf")),
     "variance": _welford(), "logsumexp": _sum_of_powers(), "sumexp": _sum_of_powers(),

@@ -3,6 +3,7 @@
 import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -58,7 +59,7 @@ class KMeans:
         n_init: How many starts, of which the best counts; `auto`: 10 for `random`, else 1.
         max_iter: Most iterations of a start.
         tol: Stop once the centroids move by less than this share of the mean variance of the columns, squared.
-        verbose: Print a line on stderr at each iteration.
+        verbose: Print a line on stderr at each iteration, and of a file at each part of it.
         random_state: A seed, a `torch.Generator`, or None for another start every time.
 
     Attributes:
@@ -171,7 +172,7 @@ class KMeans:
         centroids = start - shift.double()
         before, iteration, same = None, 0, False
         for iteration in range(1, self.max_iter + 1):
-            found = one_pass(rows, centroids, shift, weights)
+            found = one_pass(rows, centroids, shift, weights, self._part_said)
             moved = _moved(rows, centroids, shift, weights, found)
             far = float((moved - centroids).square().sum())
             centroids = moved
@@ -181,7 +182,7 @@ class KMeans:
             if same or far <= limit:
                 break
         if not same:
-            found = one_pass(rows, centroids, shift, weights)
+            found = one_pass(rows, centroids, shift, weights, self._part_said)
         return Fit(centroids + shift.double(), found.labels, found.inertia(weights), iteration)
 
     def _keep(self, rows: Rows, best: Fit) -> None:
@@ -236,13 +237,24 @@ class KMeans:
             line = f"{type(self).__name__}: iteration {iteration}, inertia {inertia:.6g}, moved {far:.3g}"
             print(line, file=sys.stderr, flush=True)
 
+    def _part_said(self, done: int, rows: Rows) -> None:
+        if self.verbose and done < rows.count:
+            print(f"{type(self).__name__}: {done / rows.count:.0%} of the rows", file=sys.stderr, flush=True)
 
-def one_pass(rows: Rows, centroids: torch.Tensor, shift: torch.Tensor, weights: torch.Tensor | None) -> Pass:
-    """Assign all rows to centroids that are relative to `shift`, part by part."""
+
+def one_pass(
+    rows: Rows,
+    centroids: torch.Tensor,
+    shift: torch.Tensor,
+    weights: torch.Tensor | None,
+    told: Callable[[int, Rows], None],
+) -> Pass:
+    """Assign all rows to centroids that are relative to `shift`, part by part; `told` hears how many are done."""
     found = []
     for first, part in rows.parts():
         own = None if weights is None else weights[first : first + len(part)]
         found.append(step(part, centroids.float(), shift=shift, weights=own))
+        told(first + len(part), rows)
     if len(found) == 1:
         labels, distances, sums, counts = found[0]
         return Pass(labels, distances, sums.double(), counts.double())

@@ -93,7 +93,7 @@ class MiniBatchKMeans(KMeans):
             best = min(best, smooth)
             if (self.tol and far <= limit) or waited == self.max_no_improvement:
                 break
-        found = one_pass(rows, centroids, shift, weights)
+        found = one_pass(rows, centroids, shift, weights, self._part_said)
         passes = -(-steps * batch // rows.count)
         return Fit(centroids + shift.double(), found.labels, found.inertia(weights), passes)
 

@@ -6,6 +6,7 @@
 | `plan(ids, groups)` | tokens in the order of their experts, and where each expert's begin |
 | `grouped_mm(x, panels, offsets)` | rows of each group times the group's weight, gathered, scattered and weighted |
 | `experts(x, packed, weights, ids)` | the whole layer: gated by silu, experts that all tokens share included |
+| `quantized_experts(x, packed, weights, ids)` | the whole layer, on experts in codes of 1 to 8 bits |
 | `load(ids, experts)` | how evenly tokens are spread |
 """
 
@@ -17,13 +18,15 @@ import torch
 
 from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered, told
 from . import reference
-from ._packed import Experts, pack, pack_groups
+from ._packed import Experts, check_chosen, pack, pack_groups
+from ._quantized import QuantizedExperts, quantize, quantized_experts
 from ._report import Load, load
 
 __all__ = [
     "KERNEL",
     "Experts",
     "Load",
+    "QuantizedExperts",
     "experts",
     "gate",
     "grouped_mm",
@@ -31,6 +34,8 @@ __all__ = [
     "pack",
     "pack_groups",
     "plan",
+    "quantize",
+    "quantized_experts",
 ]
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -154,16 +159,7 @@ def _check_experts(x: T, ups: T, downs: T, weights: T, ids: T) -> None:
     wanted = (ups.shape[0], -(-x.shape[1] // 32), ups.shape[1] * 16)
     if downs.shape[:3] != wanted:
         refuse(op, "packed.downs", f"of shape {tuple(downs.shape)}", f"{(*wanted, 2, 16)}")
-    _check_chosen(x, weights, ids)
-
-
-def _check_chosen(x: T, weights: T, ids: T) -> None:
-    op = "moe.experts"
-    matrix(op, "x", x)
-    if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
-        refuse(op, "ids", told(ids), f"({len(x)}, chosen), torch.int64")
-    if weights.shape != ids.shape or weights.dtype is not torch.float32:
-        refuse(op, "weights", told(weights), f"{tuple(ids.shape)}, torch.float32")
+    check_chosen("moe.experts", x, weights, ids)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
@@ -333,7 +329,7 @@ def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
         >>> experts(x, packed, *gate(torch.randn(5, 4), 2)).shape
         torch.Size([5, 32])
     """
-    _check_chosen(x, weights, ids)
+    check_chosen("moe.experts", x, weights, ids)
     if packed.shared:
         more = torch.arange(packed.routed, packed.routed + packed.shared, device=ids.device).expand(
             len(ids), -1

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from .._core import checked, refuse, told
+from .._core import checked, matrix, refuse, told
 
 _HALF = 16
 
@@ -23,6 +23,15 @@ class Experts:
     """Experts that tokens choose."""
     shared: int = 0
     """Experts behind them that every token has, with weight 1."""
+
+
+def check_chosen(op: str, x: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor) -> None:
+    """Refuse tokens, and what they chose, that do not fit."""
+    matrix(op, "x", x)
+    if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
+        refuse(op, "ids", told(ids), f"({len(x)}, chosen), torch.int64")
+    if weights.shape != ids.shape or weights.dtype is not torch.float32:
+        refuse(op, "weights", told(weights), f"{tuple(ids.shape)}, torch.float32")
 
 
 @checked

@@ -1,41 +1,46 @@
-"""The harvesting process: reads an `Order`, compiles, writes a `Generated`."""
+"""The harvesting process: reads an `Order`, compiles, writes a `Harvested` for each mode, one a line."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
+from ...errors import fault_of
 from ...records import Workload
 from ...tasks import Problem
-from ._harvest import Generated, HarvestError, Order
+from ._harvest import Generated, Harvested, HarvestError, Order
 
 
 def main() -> int:
     """Compile the order on standard input; everything that compilers print goes to standard error."""
     answer, sys.stdout = sys.stdout, sys.stderr
     order = Order.from_json(sys.stdin.read())
-    try:
-        answer.write(_compile(order).to_json())
-    except HarvestError as error:
-        print(error, file=sys.stderr)
-        return 1
+    problem = Problem(order.task)
+    for mode in order.modes:
+        print(_harvested(problem, order.workloads, mode).to_json(), file=answer, flush=True)
     return 0
 
 
-def _compile(order: Order) -> Generated:
+def _harvested(problem: Problem, workloads: Sequence[Workload], mode: str) -> Harvested:
+    try:
+        return Harvested(mode=mode, codes=tuple(_compile(problem, w, mode) for w in workloads))
+    except Exception as error:  # noqa: BLE001 - a mode that the compiler cannot do says nothing of the next
+        return Harvested(mode=mode, failure=fault_of(error))
+
+
+def _compile(problem: Problem, workload: Workload, mode: str) -> Generated:
     from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
     from torch._inductor.utils import run_and_get_code
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    problem, workload = Problem(order.task), order.workload
     inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
     function, tensors = _functional(problem, workload, inputs, state)
     with torch.no_grad():
         graph = make_fx(function, tracing_mode="fake")(*tensors)
-        options = {} if order.mode == "default" else list_mode_options(order.mode)
+        options = {} if mode == "default" else list_mode_options(mode)
 
         def run(*values: torch.Tensor) -> object:  # not torch.compile: Dynamo would reorder the inputs
             return cast(Callable[..., object], compile_fx(graph, list(values), config_patches=options))(

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -16,19 +17,21 @@ DEADLINE_S = 240.0
 
 
 class HarvestError(Exception):
-    """No code was generated; the message explains why."""
+    """No code was generated, or none that can stand alone; the message explains why."""
 
 
 class Order(Record):
     """Input of the harvesting process, on its standard input."""
 
     task: Task
-    workload: Workload
-    mode: Annotated[str, StringConstraints(pattern=r"^(default|max-autotune)$")]
+    workloads: tuple[Workload, ...]
+    """What to compile for, in the order in which the code is returned."""
+    modes: tuple[Annotated[str, StringConstraints(pattern=r"^(default|max-autotune)$")], ...]
+    """The modes, in order; every workload is compiled in each."""
 
 
 class Generated(Record):
-    """Output of the harvesting process, on its standard output."""
+    """What torch.compile makes of the reference on one workload."""
 
     code: str
     """TorchInductor's Python module, which contains the kernels."""
@@ -38,11 +41,24 @@ class Generated(Record):
     """The generated code's inputs: names of the task's tensors, arguments first, then state."""
 
 
-def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DEADLINE_S) -> Generated:
-    """Compile the reference on one workload and return the generated code.
+class Harvested(Record):
+    """One mode of an order: a line on the harvesting process's standard output."""
 
-    Raises:
-        HarvestError: the compiler failed, exceeded the deadline, or produced several graphs.
+    mode: str
+    """One of the order's modes."""
+    codes: tuple[Generated, ...] = ()
+    """The code for each workload; empty if the mode failed."""
+    failure: str = ""
+    """Why the mode failed."""
+
+
+def harvest(
+    task: Task, workloads: Sequence[Workload], modes: Sequence[str], *, deadline_s: float = DEADLINE_S
+) -> tuple[Harvested, ...]:
+    """Compile the reference on the workloads in each mode and return the generated code, mode by mode.
+
+    One process compiles all, because starting it takes longer than compiling most tasks. What it has finished by the
+    deadline, or before a mode ended it, is kept.
     """
     settings = Settings.from_environment()
     with subprocess.Popen(
@@ -54,18 +70,20 @@ def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DE
         start_new_session=True,
         env={**without_secrets(), "TORCHINDUCTOR_CACHE_DIR": str(settings.cache / "inductor")},
     ) as process:
+        order, late = Order(task=task, workloads=tuple(workloads), modes=tuple(modes)).to_json(), ""
         try:
-            out, err = process.communicate(
-                Order(task=task, workload=workload, mode=mode).to_json(), deadline_s
-            )
+            out, err = process.communicate(order, deadline_s)
         except subprocess.TimeoutExpired:
-            raise HarvestError(f"no code after {deadline_s:g} s") from None
+            late = f"no code after {deadline_s:g} s"
+            _end(process)
+            out, err = process.communicate()
         finally:
             _end(process)
-    if process.returncode != 0:
-        lines = [line for line in err.strip().splitlines() if line.strip()]
-        raise HarvestError(lines[-1] if lines else f"the compiler's process ended with {process.returncode}")
-    return Generated.from_json(out)
+    found = tuple(Harvested.from_json(line) for line in out.splitlines() if line.endswith("}"))
+    lines = [line for line in err.strip().splitlines() if line.strip()]
+    ended = lines[-1] if lines else f"the compiler's process ended with {process.returncode}"
+    missing = list(modes)[len(found) :]
+    return (*found, *(Harvested(mode=mode, failure=late or ended) for mode in missing))
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

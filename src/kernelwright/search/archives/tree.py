@@ -25,6 +25,15 @@ class Node:
     """Those of them that are not of the node itself."""
     best: float = 0.0
     """Greatest reward in its subtree: the search wants one good kernel, not a good average."""
+    value: float = 0.0
+    """That reward, less for each edit under way."""
+    rarity: float = 1.0
+    """One over the root of its visits and edits under way."""
+
+    def weigh(self) -> None:
+        """Compute value and rarity anew: a wide node's parent reads them far more often than they change."""
+        tries = self.visits + self.pending + 1
+        self.value, self.rarity = self.best * (self.visits + 1) / tries, 1 / math.sqrt(tries)
 
     def path(self) -> Iterator["Node"]:
         """Yield the node and its ancestors up to the root."""
@@ -81,6 +90,7 @@ class Tree:
         for above in node.path():
             above.pending += 1
             above.deeper += above is not node
+            above.weigh()
 
     def end(self, node: Node) -> None:
         """Record that an edit of a node has ended, with or without a candidate."""
@@ -88,11 +98,13 @@ class Tree:
             above.pending -= 1
             above.deeper -= above is not node
             above.visits += 1
+            above.weigh()
 
     def reward(self, node: Node, reward: float) -> None:
         """Record a node's reward; its ancestors keep the best reward below them."""
         for above in node.path():
             above.best = max(above.best, reward)
+            above.weigh()
 
     def _wide(self, node: Node) -> bool:
         begun = len(node.children) + node.pending - node.deeper
@@ -100,10 +112,6 @@ class Tree:
 
     def _most_promising(self, node: Node) -> Node:
         """Return the working child with the greatest bound, the first of equals."""
-        above = math.log(node.visits + node.pending + 2)
-
-        def bound(child: Node) -> float:
-            tries = child.visits + child.pending + 1
-            return child.best * (child.visits + 1) / tries + self._exploration * math.sqrt(above / tries)
-
-        return max(node.working, key=bound)
+        rare = self._exploration * math.sqrt(math.log(node.visits + node.pending + 2))
+        bounds = [child.value + rare * child.rarity for child in node.working]
+        return node.working[bounds.index(max(bounds))]

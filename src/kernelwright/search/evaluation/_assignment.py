@@ -50,6 +50,12 @@ class Finals:
         del self.waiting[chosen.evaluation.candidate.key]
         return chosen
 
+    def nearest(self) -> Finalist | None:
+        """Return the best of those not decided yet: where none promises a gain, that settles that there is none."""
+        undecided = [e for e in self.waiting.values() if e.decision.status is DecisionStatus.INCONCLUSIVE]
+        best = max(undecided, key=lambda e: overall(e, self.workloads), default=None)
+        return Finalist(best, self.workloads) if best else None
+
     def settle(self, finalist: Finalist, final: Evaluation) -> None:
         """Record the result of an acceptance."""
         promised = speedups(finalist.evaluation, self.workloads)

@@ -1,6 +1,6 @@
 """Timings, findings and stages of one judgement → the records that are kept of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...devices import Device
 from ...languages import executed_on, executes, get_language
@@ -12,6 +12,7 @@ from ...records import (
     Evaluation,
     Finding,
     ModelledTime,
+    Reference,
     Timing,
     Verdict,
 )  # fmt: skip
@@ -19,6 +20,7 @@ from ._stages import Stages
 
 TIMED = "timed"
 """The check that is unknown of a candidate that this device does not run."""
+_UNKNOWN = CheckStatus.UNKNOWN
 _TIMED = ("prescreen", "screen", "measure", "confirm", "sizes", "refuter")
 """Stages that hold the device."""
 
@@ -41,14 +43,22 @@ def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     return verdict.model_copy(update={"findings": every, "failure": failure})
 
 
-def without_device(candidate: Candidate, device: Device) -> Finding | None:
-    """Return the finding on a candidate that this device does not run, but an interpreter or a model of another one."""
-    language = get_language(candidate.language)
-    if language.timeable(device.kind):
-        return None
-    how = "executed" if executes(candidate.language) or executed_on(language) else "interpreted"
-    said = f"{candidate.language} is {how} on {device.kind}, so that no time of it means anything"
-    return Finding(check=TIMED, status=CheckStatus.UNKNOWN, message=said)
+def without_device(device: Device, reference: Reference) -> Callable[[Candidate], Finding | None]:
+    """Return what tells of a candidate why no time of it means anything on a device; None where times do.
+
+    An interpreter or a model of another device may run the candidate, or the reference.
+    """
+    executed = "the reference's kernels are executed on the CPU, so that nothing can be timed against it"
+
+    def untimed(candidate: Candidate) -> Finding | None:
+        language = get_language(candidate.language)
+        if language.timeable(device.kind):
+            return Finding(check=TIMED, status=_UNKNOWN, message=executed) if reference.executed else None
+        how = "executed" if executes(candidate.language) or executed_on(language) else "interpreted"
+        said = f"{candidate.language} is {how} on {device.kind}, so that no time of it means anything"
+        return Finding(check=TIMED, status=_UNKNOWN, message=said)
+
+    return untimed
 
 
 def evaluation_of(

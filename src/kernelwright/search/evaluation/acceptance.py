@@ -107,7 +107,7 @@ class Acceptance:
         self._elsewhere = Elsewhere(problem, self._pool, self._bench, timing)
         self._model = Model(device, self._oracle, self._pool)
         self._admission: Admission | None = None
-        self._precomputed_s = 0.0
+        self._precomputed_s, self._untimed = 0.0, without_device(device, problem.task.reference)
 
     def __enter__(self) -> "Acceptance":
         self._pool.prepare(languages=self._languages)
@@ -243,7 +243,7 @@ class Acceptance:
 
     def _bound(self, candidate: Candidate, verdict: Verdict) -> None:
         """Work out the bounds where they were left for later and are needed now: what nothing times needs none."""
-        right = verdict.status is VerdictStatus.ACCEPTED and not without_device(candidate, self._device)
+        right = verdict.status is VerdictStatus.ACCEPTED and not self._untimed(candidate)
         if self._find_bounds is not None and right:
             self._bounds, self._find_bounds = tuple(self._find_bounds()), None
 
@@ -321,21 +321,16 @@ class Acceptance:
     ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
         first build and worker, and neither a refusal nor what nothing times needs them."""
-        natives = [] if without_device(candidate, self._device) else self._natives
+        natives = [] if self._untimed(candidate) else self._natives
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
             return verify(
-                self._problem,
-                candidate,
-                build,
-                pool=self._pool,
-                depth=depth,
-                seeds=seeds,
-                deadline_s=stages.within(_VERIFY_S),
+                self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds,
+                deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
                 on_right=lambda: self._pool.prepare(natives),
-            )
+            )  # fmt: skip
 
     def _measure(
         self,
@@ -348,7 +343,7 @@ class Acceptance:
         tried: int = 1,
     ) -> tuple[Timing | None, Verdict]:
         """Measure one phase; none where time was up before it began, others had the device, or it cannot be timed."""
-        if untimed := without_device(candidate, self._device):
+        if untimed := self._untimed(candidate):
             return None, joined(verdict, [untimed])
         limit_s = {"measure": _MEASURE_S, "confirm": _CONFIRM_S}.get(phase, _SCREEN_S)
         chosen = self._workloads(phase, verdict, workloads)

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from ...bound import Rates, rates_of
 from ...cluster import Cluster, Job, JobFailed, Workplace
 from ...config import Settings
-from ...devices import Peaks, peaks_of
+from ...devices import Device, Peaks, peaks_of
 from ...errors import MissingToolError
 from ...languages import get_language
 from ...profile import Profile, profile
@@ -179,6 +179,13 @@ def toolchains_on(cluster: Cluster, device: str, languages: Sequence[str]) -> di
     return {name: Toolchain(name, version) for name, version in found.items()}
 
 
+def measure_on(cluster: Cluster, device: Device) -> None:
+    """Have an evaluator measure what the device can reach, unless that is known there: no run's minutes pay for it."""
+    cluster.submit(
+        Job(f"peaks {device.fingerprint}", f"{__name__}:measure_here", device=device.fingerprint)
+    ).result()
+
+
 def measured_on(cluster: Cluster, task: Task) -> tuple[Peaks, Rates, Profile]:
     """Return the peaks and rates of a cluster's device and the profile of a task on it, measured by an evaluator."""
     device = cluster.wait()[0].device.fingerprint
@@ -202,13 +209,13 @@ def toolchains_here(text: str, here: Workplace) -> str:
 
 
 def measure_here(text: str, here: Workplace) -> str:
-    """On a node: measure the device and profile the task."""
-    problem, device = Problem(Task.from_json(text)), here.place.device
+    """On a node: measure the device, unless that is known, and profile the task if there is one."""
+    device = here.place.device
     with _lock(here).hold():
-        found = {
-            "peaks": peaks_of(device).to_json(), "rates": rates_of(device).to_json(),
-            "profile": profile(problem, problem.task.split(Split.SEARCH)[0], device).to_json(),
-        }  # fmt: skip
+        found = {"peaks": peaks_of(device).to_json(), "rates": rates_of(device).to_json()}
+        if text:
+            problem = Problem(Task.from_json(text))
+            found["profile"] = profile(problem, problem.task.split(Split.SEARCH)[0], device).to_json()
     return json.dumps(found)
 
 

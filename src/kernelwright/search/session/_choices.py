@@ -13,6 +13,7 @@ from ...records import Space, Task
 from ...tasks import Problem, keeps_weights
 from ..editing._editing import check_strategy
 from ..evaluation.acceptance import BASELINES
+from ..evaluation.remote import measure_on
 from ..proposals._proposals import make_proposers
 from ..tuners import make_tuner
 
@@ -22,8 +23,15 @@ _STAND_INS = frozenset({"opencl", "wgsl"})
 
 
 def device_of(name: str | None, cluster: Cluster | None) -> Device:
-    """Return the device of that name here, or that of a cluster's first evaluator."""
-    return detect(name) if cluster is None else cluster.wait()[0].device
+    """Return the device of that name here, or that of a cluster's first evaluator, which has measured it by then.
+
+    So a run on a cluster begins with a warm evaluator, however long that took to come.
+    """
+    if cluster is None:
+        return detect(name)
+    device = cluster.wait()[0].device
+    measure_on(cluster, device)
+    return device
 
 
 def usable_languages(asked: Sequence[str], device: Device, cluster: Cluster | None = None) -> tuple[str, ...]:

@@ -181,11 +181,14 @@ class Session:
         return max(1.0, _CLEARLY * best.median) if best else 1.0
 
     def _conclude(self) -> None:
-        """Accept the best for all search workloads together, then candidates that are better on some of them."""
+        """Accept the best for all search workloads together, then candidates that are better on some of them.
+
+        If none promises a gain, the best is still measured in full, so that the run ends with a decision.
+        """
         finals = Finals.of(self._evaluator.evaluations.values(), self._evaluator.workloads)
         longest_s = 0.0
         for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
-            finalist = finals.next()
+            finalist = finals.next() or (finals.nearest() if rank == 1 else None)
             if finalist is None:
                 break
             if self._meter.over() or self._meter.left_s() < longest_s:
@@ -282,11 +285,13 @@ def fraction_of_bound(evaluation: Evaluation) -> float | None:
     return decision.bound_us / decision.time_us if decision.time_us and decision.bound_us else None
 
 
-def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, float, float]:
+def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, bool, bool, float, float]:
+    """Rank an evaluation: what was accepted, what may prove faster, what was decided in full, then the rest."""
     status, speedup = evaluation.decision.status, evaluation.decision.speedup
     works = status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
     gain = overall(evaluation, workloads) if speedup else 0.0
-    return is_accepted(evaluation), works, gain, evaluation.executed_order
+    full = evaluation.stage == "full"
+    return is_accepted(evaluation), works, gain > 1 and not full, full, gain, evaluation.executed_order
 
 
 def _baseline_us(evaluation: Evaluation) -> float:

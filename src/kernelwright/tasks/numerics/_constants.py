@@ -7,12 +7,12 @@ Covers: results of operators that are given no tensor, and of operators on those
 Does not cover: tensors that the reference holds, such as buffers; random numbers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
 _DISCRETE = frozenset({"floor", "ceil", "round", "trunc", "sign", "sgn", "floor_divide"})
@@ -40,20 +40,19 @@ class Constants:
         """Return an operator's arguments unrounded if they are constants, else none."""
         if torch.Tag.nondeterministic_seeded in func.tags:
             return None
-        tensors = _tensors(given)
-        if not all(t in self._exact for t in tensors):
+        if not all(t in self._exact for t in _tensors(given)):
             return None
-        return tree_map(self._of, given) if any(self._exact[t] is not None for t in tensors) else given
+        rounded = any(self._exact[t] is not None for t in _tensors(given))
+        return tree_map(self._of, given) if rounded else given
 
     def note(self, func: Any, given: Any, result: Any, exact: Any) -> None:
         """Note a result as a constant, with the same unrounded; or that it is none, where `exact` is none."""
-        made = _tensors(result)
         if exact is not None:
-            for one, unrounded in zip(made, _tensors(exact), strict=True):
+            for one, unrounded in zip(_tensors(result), _tensors(exact), strict=True):
                 self._exact[one] = None if unrounded is one else unrounded
             return
         if func._schema.is_mutable and self._exact:
-            written = {t.untyped_storage()._cdata for t in (*made, *_tensors(given))}
+            written = {t.untyped_storage()._cdata for t in _tensors((result, given))}
             for one in [t for t in self._exact if t.untyped_storage()._cdata in written]:
                 del self._exact[one]
 
@@ -76,5 +75,10 @@ def is_discrete(func: Any, result: Any) -> bool:
     return not any(t.is_floating_point() or t.is_complex() for t in _tensors(result))
 
 
-def _tensors(values: Iterable[Any] | Any) -> list[Tensor]:
-    return [v for v in tree_leaves(values) if isinstance(v, Tensor)]
+def _tensors(values: Any) -> Iterator[Tensor]:
+    """Yield the tensors in what an operator is given or gives: they lie in tuples, lists and dictionaries alone."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, tuple | list | dict):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _tensors(value)

@@ -75,14 +75,12 @@ class Decomposed(Widen):
 
 def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that is several steps in one as these, under a mode; `NotImplemented` where it is one step."""
-    from torch._decomp import decomposition_table
-
     if func is torch.ops.aten._grouped_mm.default:
         with mode:
             return grouped_mm(*args, **kwargs)
-    name = func.overloadpacket.__name__
-    several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
-    if several or func._can_decompose():
+    if _has_steps(func):
+        from torch._decomp import decomposition_table
+
         try:
             steps = decomposition_table.get(func, func.decompose)
             with mode:
@@ -96,6 +94,21 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
         except (NotImplementedError, RuntimeError, TypeError, AssertionError):
             pass  # torch has no steps for these arguments
     return NotImplemented
+
+
+@functools.cache
+def _has_steps(func: Any) -> bool:
+    """Tell whether an operator is several steps in one."""
+    name = func.overloadpacket.__name__
+    several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
+    return several or bool(func._can_decompose())
+
+
+@functools.cache
+def _rounds_never(func: Any) -> bool:
+    """Tell whether an operator rounds nothing, whatever it is given."""
+    drawn = torch.Tag.nondeterministic_seeded in func.tags
+    return func.overloadpacket.__name__ in _EXACT or bool(func.is_view) or drawn
 
 
 class Rounding(Decomposed):
@@ -133,14 +146,14 @@ class Rounding(Decomposed):
         return result
 
     def _is_exact(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Tell whether an operator rounds nothing."""
+        """Tell whether an operator rounds nothing of what it is given."""
+        if _rounds_never(func):
+            return True
         name = func.overloadpacket.__name__
         extremes = name.startswith(_REDUCING) and not {"amax", "amin", "max", "min"}.isdisjoint(
             a for a in (*args, *kwargs.values()) if isinstance(a, str)
         )
-        counts = name in _COUNTING and _is_whole(args[0])
-        drawn = torch.Tag.nondeterministic_seeded in func.tags
-        return name in _EXACT or extremes or counts or func.is_view or drawn
+        return extremes or (name in _COUNTING and _is_whole(args[0]))
 
     def _round(self, tensor: Tensor) -> None:
         """Move every element; each result meets the steps from another place."""

@@ -1,6 +1,7 @@
 """Accumulators as C++: their state, how elements enter it, how states of lanes and threads are merged."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...tile import (
@@ -10,13 +11,18 @@ from ...tile import (
     Expression,
     Kind,
     Literal,
+    Loop,
     Program,
     Result,
     Statement,
     Update,
     Variable,
+    expressions,
+    mapped,
     part_kind,
     statements,
+    substitute,
+    walk,
 )  # fmt: skip
 from .. import Unprintable
 from ._lanes import VECTORS, Lanes
@@ -24,6 +30,8 @@ from ._scalar import TYPES, Scalar, Scope, bare, literal
 
 _SCANS = {"sum": ("kw::Plus", "0.0f"), "prod": ("kw::Times", "1.0f")}
 """Monoid → how two states merge, and its identity."""
+_TERMS, _MOST_TERMS = 4, 16
+"""Vectors of float32 that are added before a sum in float64 takes them in: for each in flight, and at most."""
 
 
 @dataclass
@@ -35,6 +43,10 @@ class Accumulators:
     monoids: dict[str, Begin] = field(default_factory=dict)
     scanned: frozenset[str] = frozenset()
     """Accumulators of which every state along the lanes is needed, not only the last."""
+    narrowed: frozenset[str] = frozenset()
+    """Scans in float64 whose states are float32."""
+    paired: frozenset[str] = frozenset()
+    """Sums in float64 that take in vectors several at a time, added in pairs before they are widened."""
 
     def __post_init__(self) -> None:
         self.scope = Scope(self.program)
@@ -114,11 +126,30 @@ class Accumulators:
             raise Unprintable(f"a scan of {begin.monoid} in lanes")
         join, start = _SCANS[begin.monoid]
         found, name = self._value(value), f"{s.name}_run"
+        kind: Kind = "float32" if s.name in self.narrowed else begin.kind
         self.scope.parts[s.name, "value"] = name
-        self._declare(name, begin.kind)
+        self._declare(name, kind)
         given = f"kw::keep(lanes, {found}, kw::splat({start}))"
-        given = f"kw::widen({given})" if begin.kind == "float64" else given
-        return [f"const {VECTORS[begin.kind]} {name} = kw::scan<{join}>({given}, {s.name}_value);"]
+        given = f"kw::widen({given})" if kind == "float64" else given
+        return [f"const {VECTORS[kind]} {name} = kw::scan<{join}>({given}, {s.name}_value);"]
+
+    def _narrowed(self, body: Sequence[Statement], folded: Collection[str]) -> Sequence[Statement]:
+        """Scan sums within a vector in float32 where each state is rounded to that; what is carried is float64."""
+
+        def by(e: Expression) -> Expression | None:
+            match e:
+                case Call("cast", (Result(name, part, "float64"),), _, "float32") if name in sums:
+                    return Result(name, part, "float32")
+                case _:
+                    return None
+
+        sums = {n for n in folded if self.monoids[n].monoid == "sum" and self.monoids[n].kind == "float64"}
+        new = [mapped(s, lambda e: substitute(e, by)) for s in body]
+        read = {e for s in new for x in expressions(s) for e in walk(x) if isinstance(e, Result)}
+        if any(e.accumulator in sums and e.kind == "float64" for e in read):
+            return body
+        self.narrowed = frozenset(sums)
+        return new
 
     def _wide(self, s: Update, monoid: str, name: str) -> list[str]:
         """Fold float lanes into double ones."""
@@ -132,7 +163,31 @@ class Accumulators:
             raise Unprintable("double precision lanes")
         start = "kw::splat(0.0f)" if monoid == "sum" else "kw::splat(1.0f)"
         given = f"kw::keep(lanes, {text}, {start})" if self._joins(s) else text
+        if s.name in self.paired:
+            return [f"{s.name}_terms[u] = {given};"]
         return [f"{name} {'+' if monoid == 'sum' else '*'}= kw::widen({given});"]
+
+    def _vectors_in_flight(self, s: Loop, folded: Sequence[str]) -> int:
+        """Return how many vectors a loop takes at a time, and note which sums take them in pairs."""
+        if not folded or any(isinstance(b, Loop) for b in s.body):
+            return 1
+        paired = self._sums_in_pairs(s, folded)
+        unroll = min(_MOST_TERMS, _TERMS * s.unroll) if len(paired) == len(folded) else s.unroll
+        self.paired = paired if unroll > 1 else frozenset()
+        return unroll
+
+    def _sums_in_pairs(self, s: Loop, folded: Sequence[str]) -> frozenset[str]:
+        """Name the sums in float64 of a loop over lanes that wait for nothing but their own terms.
+
+        Terms are added in pairs, in float32: the few roundings that follow one another are within what any contract
+        allows, and widening each vector would take longer than everything else.
+        """
+        times = Counter(b.name for b in s.body if isinstance(b, Update))
+        read = {
+            e.accumulator for b in s.body for x in expressions(b) for e in walk(x) if isinstance(e, Result)
+        }
+        sums = (n for n in folded if self.monoids[n].monoid == "sum" and self.monoids[n].kind == "float64")
+        return frozenset(n for n in sums if times[n] == 1 and n not in read)
 
     def _merge(self, name: str, other: Mapping[str, str], pad: str) -> list[str]:
         """Print the join of an accumulator's scalar state with another, whose parts have those texts."""
@@ -158,6 +213,9 @@ class Accumulators:
         begin = self.monoids[name]
         monoid = MONOIDS[begin.monoid]
         declared, folds = [], []
+        if name in self.paired:
+            declared.append(f"{pad}  kw::F {name}_terms[{unroll}];")
+            unroll = 1
         width = f"[{unroll}]" if unroll > 1 else ""
         for part, start in monoid.parts.items():
             kind = part_kind(part, begin.kind)

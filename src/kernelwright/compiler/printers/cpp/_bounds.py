@@ -1,19 +1,21 @@
 """Expression → how large it can be, where that follows from positions and constants: do 32 bits hold it?"""
 
 import math
+import re
 from collections.abc import Mapping
 
 from ...graph import Size
-from ...tile import Arith, Call, Expression, Literal, Position, Variable
+from ...tile import Arith, Call, Expression, Extent, Literal, Position, Variable
 
 MOST = float(1 << 31)
 """Integers of lanes are below."""
 _POSITION = float(1 << 28)
 """Elements along one axis, at most."""
+_SYMBOL = re.compile(r"[A-Za-z_]\w*")
 
 
 def bound(e: Expression | None, known: Mapping[str, float]) -> float:
-    """Return a limit of the absolute value; infinity where values of tensors or sizes decide.
+    """Return a limit of the absolute value; infinity where values of tensors or products of sizes decide.
 
     Args:
         e: A number, or a position computed from one.
@@ -25,6 +27,8 @@ def bound(e: Expression | None, known: Mapping[str, float]) -> float:
         True
     """
     match e:
+        case Literal(Size() as size) | Extent(Size() as size):
+            return _POSITION if len(_SYMBOL.findall(size.text)) == 1 else math.inf
         case Literal(value) if not isinstance(value, Size | bool):
             return abs(float(value))
         case Position():

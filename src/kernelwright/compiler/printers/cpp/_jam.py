@@ -4,14 +4,17 @@ A fold over channels reads one vector of each row in turn: scattered cache lines
 own. With several at a time, the lines of a row are neighbours, and the folds stall less on each other's results.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ...tile import (
     Begin,
     Expression,
+    Extent,
     Let,
     Literal,
+    Load,
     Loop,
     Position,
     Result,
@@ -20,6 +23,7 @@ from ...tile import (
     Update,
     Variable,
     arith,
+    expressions,
     mapped,
     statements,
     substitute,
@@ -27,6 +31,8 @@ from ...tile import (
 )  # fmt: skip
 from .. import Unprintable
 
+_THREADS, _ROWS = 16, 4
+"""Least iterations of loops around those of which several are taken at a time; and how many are."""
 _MOST, _SHORT = 128, 8
 """Most statements of all vectors together, short loops unrolled: limited by registers and compile time."""
 
@@ -42,6 +48,40 @@ def vectors(loop: Loop) -> int:
         return 1
     fit = _MOST // max(1, _length(loop.body))
     return next((count for count in (16, 8, 4, 2) if count <= min(fit, loop.unroll)), 1)
+
+
+def with_rows_jammed(nest: Sequence[Loop]) -> list[Loop]:
+    """Return nested loops over threads without the last, whose body then takes several of its iterations at a time.
+
+    So are rows that lanes read at the same computed places, as a resized image has them: where neighbours lie is found
+    once for all of them. Only where the loops around are enough for threads.
+    """
+    rows = nest[-1]
+    if math.prod(_iterations(loop) for loop in nest[:-1]) < _THREADS or not _shares_places(rows):
+        return list(nest)
+    return [*nest[:-2], replace(nest[-2], body=(replace(rows, unroll=_ROWS),))]
+
+
+def _iterations(loop: Loop) -> int:
+    """Return the iterations of a loop from zero on the first workload, if a size says so."""
+    match loop.end:
+        case Literal(value) | Extent(value):
+            return int(value)
+        case _:
+            return 1
+
+
+def _shares_places(rows: Loop) -> bool:
+    """Whether lanes within a loop read at places that are computed, and are the same in all its iterations."""
+    lanes = next((s for s in rows.body if isinstance(s, Loop)), None)
+    if lanes is None or not lanes.vector or any(isinstance(s, Loop) for s in lanes.body):
+        return False
+    here, across = _varying(rows.body, rows.axis), _varying(lanes.body, lanes.axis)
+    loads = (e for s in lanes.body for x in expressions(s) for e in walk(x) if isinstance(e, Load))
+    places = [[e for e in walk(load.index[-1]) if isinstance(e, Variable)] for load in loads if load.index]
+    return any(
+        any(e.name in across for e in place) and not any(e.name in here for e in place) for place in places
+    )
 
 
 def _length(body: Sequence[Statement]) -> int:

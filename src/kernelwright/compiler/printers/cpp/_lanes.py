@@ -125,7 +125,12 @@ class Lanes:
             return ""
         row = replace(e, index=(*before, number(0)))
         start = offset(row.index, self.scope.program.buffer(e.buffer).shape)
-        return f"kw::load_at({self._address(row, start)}, {place}, lanes)"
+        if place not in self.scope.places:
+            self.scope.places[place] = f"{e.buffer}_places{len(self.scope.places)}"
+            self.scope.fresh.append(
+                f"const kw::Places {self.scope.places[place]} = kw::places({place}, lanes);"
+            )
+        return f"kw::load_at({self._address(row, start)}, {self.scope.places[place]}, lanes)"
 
     def _address(self, e: Load, place: Expression) -> str:
         return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"

@@ -21,6 +21,9 @@ from ...tile import (
 )  # fmt: skip
 from ._scalar import bare, size_text
 
+_MULTIPLIED = {"float32", "bfloat16"}
+"""What rows of the left factor are multiplied as, where they lie."""
+
 
 @dataclass(frozen=True)
 class Panels:
@@ -84,11 +87,11 @@ def _steps(columns: tuple[Axis, ...], run: int, panel: int) -> dict[str, int] | 
 
 
 def in_place(step: Contraction, program: Program) -> str:
-    """Return the left factor's buffer and strides, as C++, where its rows lie in memory as float32; else nothing."""
+    """Return the left factor's buffer and strides, as C++, where its rows lie in memory; else nothing."""
     left: Expression | None = step.left
     for axes in (step.batch, step.rows, step.inner):
         left = _joined(left, axes)
-    if not isinstance(left, Load) or program.buffer(left.buffer).dtype != "float32" or not step.inner:
+    if not isinstance(left, Load) or program.buffer(left.buffer).dtype not in _MULTIPLIED or not step.inner:
         return ""
     place = left.index[-1]
     names = [axes[-1].name if axes else "" for axes in (step.batch, step.rows)]

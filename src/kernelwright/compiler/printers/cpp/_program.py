@@ -125,8 +125,11 @@ class Printer:
 
     def _traversal(self, kernel: Kernel) -> list[str]:
         past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
+        buffers = [b.name for side in self.touched(kernel) for b in side]
+        sizes = [name for name in self.sizes(kernel) if name not in _known(kernel)]
         body = Body(
             self.program,
+            own=[*buffers, *(f"{name}_past" for name in past), *sizes],
             contraction=print_contraction,
             vector=self.style.lanes,
             whole=kernel.whole,

@@ -81,6 +81,10 @@ class Scope:
     """Buffers that are read through another name."""
     turned: dict[Expression, str] = field(default_factory=dict)
     """Loads that read a tile's copy, as vectors."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Computed places of lanes → the name of how far apart they lie, which all loads at them share."""
+    fresh: list[str] = field(default_factory=list)
+    """Declarations of such names that come before the next statement."""
 
 
 @dataclass
@@ -270,3 +274,14 @@ SCALAR: dict[str, Rule] = {
     "log_sigmoid": lambda a, _, __: f"(std::fmin({a[0]}, 0.0f) - std::log1p(std::exp(-std::fabs({a[0]}))))",
 }  # fmt: skip
 """Operator → C++ of one element; (operands, options, kind computed in)."""
+
+
+def converted(value: str, kind: Kind, dtype: str) -> str:
+    """Convert a value to what a buffer holds."""
+    if dtype in ("float32", "float64") and kind in ("float32", "float64") and dtype == kind:
+        return bare(value)
+    if dtype in ("int64", "bool") and kind == dtype:
+        return bare(value)
+    if dtype in ("float16", "bfloat16"):
+        return f"{STORED[dtype]}(static_cast<float>({bare(value)}))"
+    return f"static_cast<{STORED[dtype]}>({bare(value)})"

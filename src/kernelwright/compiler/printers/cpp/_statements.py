@@ -1,5 +1,6 @@
 """Statements as C++: stores, loops, lanes, threads."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,15 +31,16 @@ from .. import Unprintable
 from ._accumulators import Accumulators
 from ._ahead import Ahead
 from ._bounds import bound
-from ._jam import jammed, vector_offset, vectors
+from ._jam import jammed, vector_offset, vectors, with_rows_jammed
 from ._lanes import Lanes
 from ._loops import factor, is_scan, shown_size, unparallel
-from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
+from ._scalar import STORED, TYPES, Scalar, bare, converted, literal, size_text
 from ._turned import copies
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
 _SERIAL = 1 << 14
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -59,12 +61,19 @@ class Body(Accumulators):
     """Sizes that are whole numbers of vectors in one version of the kernel."""
     wide: int = 1
     """How many vectors are side by side in what is printed."""
+    own: Sequence[str] = ()
+    """Names of which each thread has a copy: compilers keep those in registers, whatever a loop stores."""
 
     def print(self, body: Sequence[Statement], depth: int = 1) -> list[str]:
         """Print statements, indented."""
         lines: list[str] = []
+        places = dict(self.scope.places)
         for s in body:
-            lines += self._statement(s, depth)
+            printed = self._statement(s, depth)
+            lines += ["  " * depth + line for line in self.scope.fresh]
+            self.scope.fresh.clear()
+            lines += printed
+        self.scope.places = places
         return lines
 
     def _statement(self, s: Statement, depth: int) -> list[str]:
@@ -115,7 +124,7 @@ class Body(Accumulators):
             at, value = Scalar(self.scope).text(place), Scalar(self.scope).text(s.value)
             if s.combine:
                 return [self._combined(f"{s.buffer}[{at}]", s.combine, value, kind)]
-            return [f"{s.buffer}[{at}] = {_converted(value, s.value.kind, buffer.dtype)};"]
+            return [f"{s.buffer}[{at}] = {converted(value, s.value.kind, buffer.dtype)};"]
         lanes = Lanes(self.scope)
         if s.combine:
             return [self._joined(s, lanes, place)]
@@ -134,7 +143,7 @@ class Body(Accumulators):
             return [f"kw::store_evens({s.buffer} + {Scalar(self.scope).text(place)}, {bare(text)}, lanes);"]
         at = lanes.one.text(place)
         element = "stored[k] != 0" if s.value.kind == "bool" else "stored[k]"
-        element = _converted(element, s.value.kind, buffer.dtype)
+        element = converted(element, s.value.kind, buffer.dtype)
         each = f"for (int k = 0; k < lanes.count; ++k) {s.buffer}[{at}] = {element};"
         return [f"{{ const auto stored = {bare(text)};", f"  {each} }}"]
 
@@ -177,7 +186,7 @@ class Body(Accumulators):
             except Unprintable:
                 self._restore(snapshot)
             finally:
-                self.scanned = scanned
+                self.scanned, self.narrowed = scanned, frozenset()
         return self._serial(s, depth)
 
     def _snapshot(self) -> tuple[dict[str, Kind], str, dict[tuple[str, str], str], dict[str, Begin]]:
@@ -185,6 +194,8 @@ class Body(Accumulators):
 
     def _restore(self, s: tuple[dict[str, Kind], str, dict[tuple[str, str], str], dict[str, Begin]]) -> None:
         self.scope.lanes, self.scope.axis, self.scope.parts, self.monoids = s
+        self.paired = frozenset()
+        self.scope.fresh.clear()
 
     def _head(self, s: Loop) -> str:
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
@@ -227,6 +238,7 @@ class Body(Accumulators):
             if inner.vector:
                 break
             nest.append(inner)
+        nest = with_rows_jammed(nest) if self.vector else nest
         last = nest[-1]
         plain = [Loop(n.axis, n.end, n.body, n.begin) for n in nest]
         folded = self._folded(s.body)
@@ -239,8 +251,10 @@ class Body(Accumulators):
         loop = [*(f"{pad}  {'  ' * i}{self._head(n)}" for i, n in enumerate(plain))]
         within = self.print(tuple(unparallel(b) for b in last.body), depth + 1 + len(nest))
         closing = [f"{pad}  {'  ' * i}}}" for i in reversed(range(len(plain)))]
+        names = set(_NAME.findall(" ".join([*loop, *within])))
+        own = f" firstprivate({', '.join(n for n in self.own if n in names)})" if names & {*self.own} else ""
         if not folded:
-            pragma = f"#pragma omp parallel for schedule(static){collapse} if ({condition})"
+            pragma = f"#pragma omp parallel for schedule(static){collapse}{own} if ({condition})"
             return [f"{pad}{pragma}", *(line[2:] for line in (*loop, *within, *closing))]
         before, local, after, merged = [], [], [], []
         for name in folded:
@@ -257,7 +271,7 @@ class Body(Accumulators):
         return [
             f"{pad}{{", f"{pad}const int team = ({work}) >= kSerialBelow ? omp_get_max_threads() : 1;",
             f"{pad}int used = 1;", *before,
-            f"{pad}#pragma omp parallel num_threads(team)", f"{pad}{{",
+            f"{pad}#pragma omp parallel num_threads(team){own}", f"{pad}{{",
             f"{pad}  #pragma omp single", f"{pad}  used = omp_get_num_threads();", *local,
             f"{pad}  #pragma omp for schedule(static){collapse}", *loop, *within, *closing, *after, f"{pad}}}",
             f"{pad}for (int t = 0; t < used; ++t) {{", *merged, f"{pad}}}", f"{pad}}}",
@@ -278,7 +292,7 @@ class Body(Accumulators):
         if s.parallel:
             return self._blocks(s, depth)
         folded = self._folded(s.body)
-        unroll = s.unroll if folded and not any(isinstance(b, Loop) for b in s.body) else 1
+        unroll = self._vectors_in_flight(s, folded)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         declared, joined = [], []
         before = self._snapshot()
@@ -289,9 +303,10 @@ class Body(Accumulators):
         self.scope.axis = s.axis
         inner = [f"{pad}    {self._asked(a)}" for a in self.ahead.get(s.axis, ())]
         inner += self.print(s.body, depth + 2)
+        sums = sorted(self.paired)
         self._restore((before[0], before[1], before[2], {**self.monoids}))
-        u = ", int u" if unroll > 1 else ""
-        zero, run = (", 0", ", u") if unroll > 1 else ("", "")
+        u, zero, run = (", int u", ", 0", ", u") if unroll > 1 else ("", "", "")
+        taken = "".join(f" {n}_value_lanes += kw::widen({n}_terms[0]);" for n in sums)
         several = [] if folded else self._several(s, depth)
         lines = [
             f"{pad}{{", *declared,
@@ -302,11 +317,14 @@ class Body(Accumulators):
             lines += [
                 f"{pad}  for (; at + {unroll} * kw::W <= end; at += {unroll} * kw::W) {{",
                 f"{pad}    #pragma GCC unroll {unroll}",
-                f"{pad}    for (int u = 0; u < {unroll}; ++u) step(at + u * kw::W, kw::Full{{}}{run});", f"{pad}  }}",
+                f"{pad}    for (int u = 0; u < {unroll}; ++u) step(at + u * kw::W, kw::Full{{}}{run});",
+                *(f"{pad}    {n}_value_lanes += kw::widen(kw::added<{unroll}>({n}_terms));" for n in sums),
+                f"{pad}  }}",
             ]  # fmt: skip
         lines += [
-            f"{pad}  for (; at + kw::W <= end; at += kw::W) step(at, kw::Full{{}}{zero});",
-            f"{pad}  if ({self._tail(s)}) step(at, kw::Part{{static_cast<int>(end - at)}}{zero});", *joined, f"{pad}}}",
+            f"{pad}  for (; at + kw::W <= end; at += kw::W) {{ step(at, kw::Full{{}}{zero});{taken} }}",
+            f"{pad}  if ({self._tail(s)}) {{ step(at, kw::Part{{static_cast<int>(end - at)}}{zero});{taken} }}",
+            *joined, f"{pad}}}",
         ]  # fmt: skip
         return lines
 
@@ -334,7 +352,7 @@ class Body(Accumulators):
         if not folded or not is_scan(s.body, folded):
             raise Unprintable("iterations that wait for each other in another way than by what they fold")
         self.scanned, self.scope.axis, pad = folded, s.axis, "  " * depth
-        body = self.print(s.body, depth + 2)
+        body = self.print(self._narrowed(s.body, folded), depth + 2)
         self._restore(before)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         return [
@@ -377,14 +395,3 @@ class Body(Accumulators):
         count = Arith("//", Arith("+", s.end, Literal(block - 1, "int64")), Literal(block, "int64"))
         outer = Loop(f"{s.axis}_block", count, (inner,), parallel=True)
         return self._parallel(outer, depth)
-
-
-def _converted(value: str, kind: Kind, dtype: str) -> str:
-    """Convert a value to what a buffer holds."""
-    if dtype in ("float32", "float64") and kind in ("float32", "float64") and dtype == kind:
-        return bare(value)
-    if dtype in ("int64", "bool") and kind == dtype:
-        return bare(value)
-    if dtype in ("float16", "bfloat16"):
-        return f"{STORED[dtype]}(static_cast<float>({bare(value)}))"
-    return f"static_cast<{STORED[dtype]}>({bare(value)})"

@@ -75,8 +75,10 @@ struct Softmax {
   float top = -kInf, total = 0.0f;
 };
 
-// Replaces scores by exponentials relative to the row's largest so far; returns what earlier sums shrink by.
-template <class Score> KW_INLINE float exponentials(Softmax& state, float* scores, int64_t count, Score score) {
+// Makes of scores exponentials relative to the row's largest so far, which may lie in their place; returns what earlier
+// sums shrink by.
+template <class A, class Score>
+KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t count, Score score) {
   F top = splat(-kInf);
   over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
     const F s = score(load(scores + n, Full{}), n, lanes);
@@ -89,7 +91,7 @@ template <class Score> KW_INLINE float exponentials(Softmax& state, float* score
   F total{};
   over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
     const F p = exp_of_negative(load(scores + n, Full{}) - shift);
-    store(scores + n, p, Full{});
+    store(weights + n, p, Full{});
     total += keep(lanes, p, F{});
   });
   const float shrunk = before == state.top ? 1.0f : exp_of_negative(splat(before - shift))[0];
@@ -98,11 +100,12 @@ template <class Score> KW_INLINE float exponentials(Softmax& state, float* score
 }
 
 // Attention of one call. along: what lanes of keys run along. safe: rows without a key that is not masked are zero, not NaN.
-// kMostKeys: of a block; a tile's scores stay in the first cache.
-template <Along along_, bool safe, int64_t kMostKeys, class Query, class Key, class Value, class Score, class Masked, class Finish>
+// kMostKeys: of a block; a tile's scores stay in the first cache. A: what queries, keys, values and weights are multiplied as.
+template <Along along_, bool safe, int64_t kMostKeys, class A, class Query, class Key, class Value, class Score, class Masked, class Finish>
 struct Attention {
   static constexpr int R = kTileRows;
   static constexpr int64_t kPanel = 2 * W;  // keys, and columns, of a register tile
+  static constexpr int64_t kScoreRow = kMostKeys + W;  // from a row to the next: not at the same places in the cache
   static constexpr bool kSkips = !std::is_same_v<Masked, Unmasked>;
   using Packing = Tiling<Form::kPanels, along_, R, 2, 256, 96>;
 
@@ -129,12 +132,20 @@ struct Attention {
 
   // A thread's room for a block of keys and values, and for a tile's scores.
   struct Room {
-    Temporary<float> keys, values, scores, queries, sums;
+    static constexpr int64_t kScores = R * kScoreRow;
+    static constexpr bool kInPlace = std::is_same_v<A, float>;  // weights take the places of their scores
+    Temporary<A> keys, values, queries, narrow;
+    Temporary<float> scores, sums;
     std::unique_ptr<Softmax[]> states;
     bool packed[kMostKeys / kPanel];
     Room(const Attention& a, int64_t rows)
-        : keys(a.depth() * a.block_keys()), values(a.value_row() * a.block_keys()), scores(R * (kMostKeys + W)),
-          queries(rows * a.query_row()), sums(rows * a.value_row()), states(new Softmax[rows]) {}
+        : keys(a.depth() * a.block_keys()), values(a.value_row() * a.block_keys()), queries(rows * a.query_row()),
+          narrow(kInPlace ? 0 : kScores), scores(kScores), sums(rows * a.value_row()), states(new Softmax[rows]) {}
+
+    A* weights() {
+      if constexpr (kInPlace) return scores.data;
+      else return narrow.data;
+    }
   };
 
   void pack(Room& room, int64_t b, int64_t first, int64_t panel) const {
@@ -150,7 +161,6 @@ struct Attention {
 
   // Rows row to row + count of a task by some panels of a block: scores, exponentials, and the sum over values.
   void tile(Room& room, int64_t b, int64_t m, int64_t row, int64_t count, int64_t first, int64_t panel, int64_t end) const {
-    constexpr int64_t apart = kMostKeys + W;  // of rows of scores, so that they do not share their places in the cache
     const int64_t begin = panel * kPanel, keys = std::min(end * kPanel, s.keys - first) - begin;
     for (int64_t p = panel; p < end; ++p) {
       pack(room, b, first, p);
@@ -158,24 +168,23 @@ struct Attention {
       for (int64_t d = 0; d < s.inner || d == 0; d += kChain)
         packed_rows<R, 2>(count, room.queries.data + row * query_row() + d, query_row(),
                           room.keys.data + p * kPanel * depth() + d * kPanel, kPanel, W, std::min(kChain, s.inner - d),
-                          to, apart, d != 0, Full{});
+                          to, kScoreRow, d != 0, Full{});
     }
     for (int64_t r = 0; r < count; ++r) {
-      const float shrunk = exponentials(room.states[row + r], room.scores.data + r * apart, keys,
-                                        [&](F x, int64_t n, auto lanes) KW_INLINED {
-                                          return score(x, b, m + row + r, first + begin + n, lanes);
-                                        });
+      const float shrunk = exponentials(
+          room.states[row + r], room.scores.data + r * kScoreRow, room.weights() + r * kScoreRow, keys,
+          [&](F x, int64_t n, auto lanes) KW_INLINED { return score(x, b, m + row + r, first + begin + n, lanes); });
       float* sums = room.sums.data + (row + r) * value_row();
       if (shrunk != 1.0f)
         for (int64_t e = 0; e < value_row(); e += W) store(sums + e, load(sums + e, Full{}) * shrunk, Full{});
     }
-    const float* values = room.values.data + begin * value_row();
+    const A* values = room.values.data + begin * value_row();
     float* sums = room.sums.data + row * value_row();
     int64_t e = 0;
     for (; e + kPanel <= value_row(); e += kPanel)
-      packed_rows<R, 2>(count, room.scores.data, apart, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
+      packed_rows<R, 2>(count, room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
     if (e < value_row())
-      packed_rows<R, 1>(count, room.scores.data, apart, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
+      packed_rows<R, 1>(count, room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
   }
 
   bool skipped(int64_t b, int64_t m, int64_t end_m, int64_t n, bool finite) const {
@@ -302,7 +311,8 @@ struct Attention {
       const int64_t count = std::min(kMostKeys, last - n);
       for (int r = 0; r < N; ++r) {
         dots(queries + r * query_row(), b, n, count, scores + r * kMostKeys);
-        const float shrunk = exponentials(states[r], scores + r * kMostKeys, count, [&](F x, int64_t at, auto lanes) KW_INLINED {
+        float* row = scores + r * kMostKeys;
+        const float shrunk = exponentials(states[r], row, row, count, [&](F x, int64_t at, auto lanes) KW_INLINED {
           return score(x, b, r, n + at, lanes);
         });
         if (shrunk != 1.0f)
@@ -374,9 +384,9 @@ struct Attention {
   }
 };
 
-template <Along along, bool safe, int64_t keys, class Query, class Key, class Value, class Score, class Masked, class Finish>
+template <Along along, bool safe, int64_t keys, class A, class Query, class Key, class Value, class Score, class Masked, class Finish>
 void attend(const AttentionShape& s, Query query, Key key, Value value, Score score, Masked masked, Finish finish) {
-  Attention<along, safe, keys, Query, Key, Value, Score, Masked, Finish>{s, query, key, value, score, masked, finish}.run();
+  Attention<along, safe, keys, A, Query, Key, Value, Score, Masked, Finish>{s, query, key, value, score, masked, finish}.run();
 }
 
 }  // namespace kw

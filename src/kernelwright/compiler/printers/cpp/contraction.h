@@ -163,13 +163,13 @@ void dot_rows(const float* a, int64_t a_row, int64_t rows, int64_t width, int64_
 }
 
 // Writes elements k to k + depth of `width` columns from n on as rows of a panel; zeros in what is left of a vector.
-template <class T, class Right>
-void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, float* to) {
+template <class T, class Right, class A>
+void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, A* to) {
   if constexpr (T::along == Along::kColumns) {
     for (int64_t i = 0; i < depth; ++i)
       for (int v = 0; v < T::vectors && v * W < width; ++v) {
         const int64_t left = width - v * W;
-        float* spot = to + i * T::columns + v * W;
+        A* spot = to + i * T::columns + v * W;
         if (left >= W) store(spot, right(b, k + i, n + v * W, Full{}), Full{});
         else store(spot, right(b, k + i, n + v * W, Part{static_cast<int>(left)}), Full{});
       }

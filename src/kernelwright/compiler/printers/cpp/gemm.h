@@ -11,10 +11,67 @@
 namespace kw {
 
 // The left factor as it lies in memory, its inner elements side by side.
-struct InPlace {
-  const float* data;
+template <class T> struct InPlace {
+  const T* data;
   int64_t item, row;  // elements from one to the next
 };
+template <class T> InPlace(const T*, int64_t, int64_t) -> InPlace<T>;
+template <class T> constexpr bool is_in_place = false;
+template <class T> constexpr bool is_in_place<InPlace<T>> = true;
+
+// What an instruction does with `count` inner elements of a row and of each column of V vectors, `apart` elements from one
+// to the next.
+template <class A> struct Step {
+  static constexpr int count = 1;
+  template <int V, class T, class Lanes>
+  static KW_INLINE void columns(F (&y)[V], const T* b, int64_t, int64_t apart, Lanes lanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) y[v] = load(b + v * apart, lanes);
+  }
+  static KW_INLINE F row(const A* a) { return splat(*a); }
+  static KW_INLINE F add(F sum, F x, F y) { return fma(x, y, sum); }
+  template <int V, class Lanes> static KW_INLINE void in_order(F (&)[V], Lanes) {}
+};
+#if defined(__AVX512BF16__)
+// Pairs of bfloat16 are multiplied exactly and summed in float32, twice as many at once; denormals count as zero.
+template <> struct Step<bfloat16> {
+  static constexpr int count = 2;
+  static KW_INLINE __m512i wide(const bfloat16* b, Full) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
+  }
+  static KW_INLINE __m512i wide(const bfloat16* b, Part part) {
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << part.count) - 1), b));
+  }
+  template <int V, class Lanes>
+  static KW_INLINE void columns(F (&y)[V], const bfloat16* b, int64_t b_row, int64_t apart, Lanes lanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v, b += apart)
+      y[v] = (F)_mm512_or_si512(wide(b, lanes), _mm512_slli_epi32(wide(b + b_row, lanes), 16));
+  }
+  // Two whole vectors lie side by side, one panel's or one of each member; their columns come interleaved by fours.
+  static KW_INLINE void columns(F (&y)[2], const bfloat16* b, int64_t b_row, int64_t, Full) {
+    const __m512i first = _mm512_loadu_si512(b), second = _mm512_loadu_si512(b + b_row);
+    y[0] = (F)_mm512_unpacklo_epi16(first, second);
+    y[1] = (F)_mm512_unpackhi_epi16(first, second);
+  }
+  static KW_INLINE F row(const bfloat16* a) {
+    int32_t pair;
+    std::memcpy(&pair, a, sizeof pair);
+    return (F)_mm512_set1_epi32(pair);
+  }
+  static KW_INLINE F add(F sum, F x, F y) { return (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)y); }
+  template <int V, class Lanes> static KW_INLINE void in_order(F (&)[V], Lanes) {}
+  static KW_INLINE void in_order(F (&sums)[2], Full) {
+    const F low = sums[0], high = sums[1];
+    sums[0] = shuffle(low, high, M{0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23});
+    sums[1] = shuffle(low, high, M{8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31});
+  }
+};
+// What rows of the left factor are multiplied as, where they lie, by panels of T.
+template <class T> using Multiplied = std::conditional_t<std::is_same_v<T, bfloat16>, bfloat16, float>;
+#else
+template <class T> using Multiplied = float;
+#endif
 
 constexpr int64_t kChain = 512;                // inner elements that one register sums; a whole number of lines
 constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
@@ -37,8 +94,8 @@ template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct 
 };
 
 // sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next in b.
-template <int R, int V, class T, class Lanes>
-__attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
+template <int R, int V, class A, class T, class Lanes>
+__attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
                                            int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
   constexpr int kChains = R * V < 4 ? 4 / (R * V) : 1;  // a multiplication takes as long as four begin
   F acc[kChains][R][V];
@@ -52,40 +109,40 @@ __attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const 
   // so that no register holds a row of its own: there are not as many.
   constexpr int kGroups = (R + 3) / 4;
   const int64_t a_rows = 3 * a_row;
-  const float* rows[kGroups];
+  const A* rows[kGroups];
 #pragma GCC unroll 4
   for (int i = 0; i < kGroups; ++i) rows[i] = a + 4 * i * a_row;
+  using S = Step<A>;
   const auto step = [&](int i) KW_INLINED {
     F y[V];
+    S::columns(y, b, b_row, apart, lanes);
+    if constexpr (R * V > kManyRows)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      y[v] = load(b + v * apart, lanes);
-      if constexpr (R * V > kManyRows) prefetch(b + v * apart + kAhead / int64_t(sizeof(T)));
-    }
+      for (int v = 0; v < V; ++v) prefetch(b + v * apart + kAhead / int64_t(sizeof(T)));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const F x = splat(rows[r / 4][r % 4 == 3 ? a_rows : r % 4 * a_row]);
+      const F x = S::row(rows[r / 4] + (r % 4 == 3 ? a_rows : r % 4 * a_row));
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[i][r][v] = fma(x, y[v], acc[i][r][v]);
+      for (int v = 0; v < V; ++v) acc[i][r][v] = S::add(acc[i][r][v], x, y[v]);
     }
-    b += b_row;
+    b += S::count * b_row;
 #if defined(__GNUC__)
     asm("" : "+r"(b));
 #endif
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
-      ++rows[g];
+      rows[g] += S::count;
 #if defined(__GNUC__)
       asm("" : "+r"(rows[g]));
 #endif
     }
   };
   int64_t k = 0;
-  for (; k + kChains <= depth; k += kChains)
+  for (; k + kChains * S::count <= depth; k += kChains * S::count)
 #pragma GCC unroll 4
     for (int i = 0; i < kChains; ++i) step(i);
   if constexpr (kChains > 1)
-    for (; k < depth; ++k) step(0);
+    for (; k + S::count <= depth; k += S::count) step(0);
 #pragma GCC unroll 4
   for (int i = 1; i < kChains; ++i)
 #pragma GCC unroll 16
@@ -93,17 +150,22 @@ __attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const 
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[0][r][v] += acc[i][r][v];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
+  for (int r = 0; r < R; ++r) {
+    S::in_order(acc[0][r], lanes);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       float* to = sums + r * sums_row + v * W;
-      store(to, add ? load(to, Full{}) + acc[0][r][v] : acc[0][r][v], Full{});
+      F sum = acc[0][r][v];
+      if (k < depth)  // the last of an odd number
+        sum = fma(splat(to_scalar(rows[r / 4][r % 4 == 3 ? a_rows : r % 4 * a_row])), load(b + v * apart, lanes), sum);
+      store(to, add ? load(to, Full{}) + sum : sum, Full{});
     }
+  }
 }
 
 // A tile of `rows` rows, 1 to R: each height is compiled, so that no row is multiplied alone.
-template <int R, int V, class T, class Lanes>
-KW_INLINE void packed_rows(int64_t rows, const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
+template <int R, int V, class A, class T, class Lanes>
+KW_INLINE void packed_rows(int64_t rows, const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
                            int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
   if constexpr (R > 1)
     if (rows < R) return packed_rows<R - 1, V>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes);
@@ -111,7 +173,7 @@ KW_INLINE void packed_rows(int64_t rows, const float* a, int64_t a_row, const T*
 }
 
 // A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
-template <class P, class T> struct PackedProduct {
+template <class P, class T, class A> struct PackedProduct {
   const Shape& s;
   const T* right;
 
@@ -120,7 +182,7 @@ template <class P, class T> struct PackedProduct {
 
   // Some rows by one tile of columns: sums come to put(row, column, lanes, sums...).
   template <class Put>
-  void tile(const float* a, int64_t a_row, int64_t rows, int64_t b, int64_t tile, Put put) const {
+  void tile(const A* a, int64_t a_row, int64_t rows, int64_t b, int64_t tile, Put put) const {
     const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
     const int64_t b_row = P::members * s.run, width = std::min(P::columns, s.run - at);
     const T* from = right + (b * s.columns + panel * s.run) * P::members * s.inner + at;
@@ -150,10 +212,10 @@ template <class P, class T> struct PackedProduct {
 
   // Rows m to m + count by tiles of columns, panel after panel, the rows in tiles that are as high as each other.
   template <class Finish>
-  void block(const InPlace& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
+  void block(const InPlace<A>& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
              Finish finish) const {
     const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
-    const float* rows = left.data + b * left.item + m * left.row;
+    const A* rows = left.data + b * left.item + m * left.row;
     for (int64_t j = first; j < last; ++j)
       for (int64_t i = 0; i < high; ++i) {
         const int64_t row = i * each + std::min(i, more);
@@ -165,18 +227,21 @@ template <class P, class T> struct PackedProduct {
   }
 };
 
+// Elements from a computed row to the next: a line more than whole vectors, so not a power of two.
+template <class A> int64_t apart_of(const Shape& s) { return (s.inner + W - 1) / W * W + 64 / int64_t(sizeof(A)); }
+
 // Where rows of the left factor lie: as they are, or computed by all threads and stored a line more than a power of two
 // apart, so that a tile's do not share their places in the cache. To be called by all threads of a team.
-template <class Left> InPlace rows_of(const Shape& s, const Left& left, float* room) {
-  if constexpr (std::is_same_v<Left, InPlace>) {
+template <class Left, class A> InPlace<A> rows_of(const Shape& s, const Left& left, A* room) {
+  if constexpr (std::is_same_v<Left, InPlace<A>>) {
     if (!room) return left;
   }
-  const int64_t apart = (s.inner + W - 1) / W * W + W;
+  const int64_t apart = apart_of<A>(s);
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < s.batch * s.rows; ++i) {
     const int64_t b = i / s.rows, m = i % s.rows;
     const auto copied = [&](int64_t k, auto lanes) KW_INLINED {
-      if constexpr (std::is_same_v<Left, InPlace>)
+      if constexpr (is_in_place<Left>)
         store(room + i * apart + k, load(left.data + b * left.item + m * left.row + k, lanes), lanes);
       else store(room + i * apart + k, left(b, m, k, lanes), lanes);
     };
@@ -187,26 +252,27 @@ template <class Left> InPlace rows_of(const Shape& s, const Left& left, float* r
   return {room, s.rows * apart, apart};
 }
 
-template <class Left> bool wants_room(const Shape& s, const Left& left) {
-  if constexpr (std::is_same_v<Left, InPlace>) return s.rows > 4 && left.row * int64_t(sizeof(float)) % 4096 == 0;
+template <class A, class Left> bool wants_room(const Shape& s, const Left& left) {
+  if constexpr (std::is_same_v<Left, InPlace<A>>) return s.rows > 4 && left.row * int64_t(sizeof(A)) % 4096 == 0;
   return true;
 }
 
 template <class P, class Left, class T, class Finish>
 void multiply(const Shape& s, Left left, const T* right, Finish finish) {
-  const PackedProduct<P, T> product{s, right};
+  using A = std::conditional_t<std::is_same_v<Left, InPlace<Multiplied<T>>>, Multiplied<T>, float>;
+  const PackedProduct<P, T, A> product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
   const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
   const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
-  const int64_t held = P::block ? P::block : kRowsBytes / int64_t(sizeof(float)) / std::max<int64_t>(1, s.inner);
+  const int64_t held = P::block ? P::block : kRowsBytes / int64_t(sizeof(A)) / std::max<int64_t>(1, s.inner);
   const int64_t high = std::max<int64_t>(held, P::rows), blocks = (s.rows + high - 1) / high;
   const int64_t wanted = threads > 1 ? std::max<int64_t>(1, kTasks * threads / (blocks * s.batch)) : 1;
   const int64_t tiles = product.tiles(), groups = std::min(tiles, wanted);
-  const bool moved = wants_room(s, left);
-  const Temporary<float> room(moved ? s.batch * s.rows * ((s.inner + W - 1) / W * W + W) : 0);
+  const bool moved = wants_room<A>(s, left);
+  const Temporary<A> room(moved ? s.batch * s.rows * apart_of<A>(s) : 0);
 #pragma omp parallel num_threads(threads)
   {
-    const InPlace rows = rows_of(s, left, moved ? room.data : nullptr);
+    const InPlace<A> rows = rows_of<Left, A>(s, left, moved ? room.data : nullptr);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
       const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;

@@ -65,6 +65,11 @@ KW_INLINE F narrow(Wide x) {
   std::memcpy(&r, parts, sizeof r);
   return r;
 }
+// The sum of n vectors: in pairs, then pairs of pairs.
+template <int n> KW_INLINE F added(const F* terms) {
+  if constexpr (n == 1) return terms[0];
+  else return added<n / 2>(terms) + added<n - n / 2>(terms + n / 2);
+}
 KW_INLINE Wide splat_wide(double x) { return {splat<Wide::Half>(x), splat<Wide::Half>(x)}; }
 KW_INLINE double sum_lanes(Wide x) {
   const Wide::Half both = x.low + x.high;
@@ -153,17 +158,25 @@ KW_INLINE auto pick(Lanes lanes, Apart apart, Inside inside, Value value, Rest..
 KW_INLINE M to_integers(F x) { return __builtin_convertvector(x, M); }
 KW_INLINE M min_integers(M a, M b) { return a < b ? a : b; }
 KW_INLINE M max_integers(M a, M b) { return a > b ? a : b; }
-// Lane k gets p[at[k]]. Where places lie within one vector after the first lane's, and none beyond the last lane's, they
-// are picked from one load, which touches nothing beyond the last lane's.
-template <class Lanes> KW_INLINE F load_at(const float* p, M at, Lanes lanes) {
-  const int32_t first = at[0], span = at[lanes.count - 1] - first;
-  const M from = at - first;
-  if (static_cast<uint32_t>(span) < static_cast<uint32_t>(W) && all((from >= 0) & (from <= span), lanes)) {
-    const F near = load_where(p + first, iota() <= span, Full{});
-    return shuffle(near, near, from);
+// Where lanes read: within one vector after the first lane's place and none beyond the last lane's, or anywhere.
+struct Places {
+  M at, from, near;  // from the first lane's on; which elements of one vector there
+  bool are_near;
+};
+template <class Lanes> KW_INLINE Places places(M at, Lanes lanes) {
+  const M from = at - at[0];
+  const int32_t span = from[lanes.count - 1];
+  const bool are_near = static_cast<uint32_t>(span) < static_cast<uint32_t>(W);
+  return {at, from, iota() <= span, are_near && all((from >= 0) & (from <= span), lanes)};
+}
+// Lane k gets p[at[k]]: near ones are picked from one load, which touches nothing beyond the last lane's.
+template <class Lanes> KW_INLINE F load_at(const float* p, const Places& places, Lanes lanes) {
+  if (places.are_near) {
+    const F near = load_where(p + places.at[0], places.near, Full{});
+    return shuffle(near, near, places.from);
   }
   F r{};
-  for (int k = 0; k < lanes.count; ++k) r[k] = p[at[k]];
+  for (int k = 0; k < lanes.count; ++k) r[k] = p[places.at[k]];
   return r;
 }
 // to[column * wide + row] = from[row * apart + column]: squares of vectors in registers, the rest one by one. Asks for
@@ -227,6 +240,12 @@ template <class Join, class V> KW_INLINE V scan_lanes(V v) {
 template <class Join> KW_INLINE F scan(F x, float& carry) {
   const F all = Join{}(splat(carry), scan_lanes<Join>(x));
   carry = all[W - 1];
+  return all;
+}
+template <class Join> KW_INLINE F scan(F x, double& carry) {
+  const F within = scan_lanes<Join>(x);
+  const F all = Join{}(splat(static_cast<float>(carry)), within);
+  carry = Join{}(carry, static_cast<double>(within[W - 1]));
   return all;
 }
 template <class Join> KW_INLINE Wide scan(Wide x, double& carry) {
