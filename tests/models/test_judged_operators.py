@@ -33,7 +33,7 @@ import torch
 
 class Steps(torch.nn.Module):
     def forward(self, x):
-        for _ in range(40):
+        for _ in range(150):
             x = x + 1.0
         return x
 
@@ -69,7 +69,7 @@ def model(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("added", "decision"), [(40.0, DecisionStatus.IMPROVED), (41.0, None)])
+@pytest.mark.parametrize(("added", "decision"), [(150.0, DecisionStatus.IMPROVED), (151.0, None)])
 def test_kernels_around_another_librarys_operator_are_accepted_if_they_are_right(
     added, decision, model, tmp_path
 ):
