@@ -127,8 +127,12 @@ def _panel(found: Sequence[dict[str, Any]], left: int, field: str, title: str, *
     parts += [f'<text x="{x(w):.1f}" y="320" text-anchor="middle" fill="#666">{w}</text>' for w in WIDTHS]
     for name, colour in _DRAWN.items():
         for mode, dash in (("single", ""), ("rounds", ' stroke-dasharray="5 4"')):
-            mine = [r for r in found if (r["strategy"], r["mode"]) == (name, mode) and r[field] is not None]
-            points = " ".join(f"{x(r['devices']):.1f},{y(r[field]):.1f}" for r in mine)
+            mine = {
+                r["devices"]: r[field]
+                for r in found
+                if (r["strategy"], r["mode"]) == (name, mode) and r[field] is not None
+            }
+            points = " ".join(f"{x(width):.1f},{y(mine[width]):.1f}" for width in sorted(mine))
             parts.append(
                 f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
             )

@@ -65,7 +65,21 @@ def pair_case(rng):
 def word_case(rng):
     """Masks of bits, products of 24 bits, dot products of words and bytes, pairs of whole numbers."""
     op = rng.choice(
-        ["bmsk", "szext", "fns", "mul24", "mad24", "dp2a", "pairs", "pairs", "testp", "slct", "set"]
+        [
+            "bmsk",
+            "szext",
+            "fns",
+            "mul24",
+            "mad24",
+            "dp2a",
+            "pairs",
+            "pairs",
+            "testp",
+            "slct",
+            "set",
+            "video",
+            "video",
+        ]
     )
     three, two = (32,) * 4, (32,) * 3
     if op in {"bmsk", "szext"}:
@@ -127,7 +141,38 @@ def word_case(rng):
     return _compared(rng, op)
 
 
+def _video(rng):
+    """Bytes or halves of two words."""
+    parts, what = (
+        rng.choice([2, 4]),
+        rng.choice(["vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset"]),
+    )
+    size = 32 // parts
+    into, ka, kb = (rng.choice("us") for _ in range(3))
+    adds = rng.random() < 0.5
+    sat = not adds and what != "vset" and rng.random() < 0.5
+    how = rng.choice(["lt", "ge", "eq"])
+    f = {
+        "vadd": int.__add__, "vsub": int.__sub__, "vavrg": lambda p, q: (p + q + (p + q >= 0)) >> 1, "vmin": min,
+        "vabsdiff": lambda p, q: abs(p - q), "vmax": max,
+        "vset": lambda p, q: int({"lt": p < q, "ge": p >= q, "eq": p == q}[how]),
+    }[what]  # fmt: skip
+
+    def means(a, b, c):
+        each = [f(read(a >> at, f"{ka}{size}"), read(b >> at, f"{kb}{size}")) for at in range(0, 32, size)]
+        if adds:
+            return (c + sum(each)) & WORD
+        each = [clamp(v, f"{into}{size}") if sat else v for v in each]
+        return sum((v & (1 << size) - 1) << size * i for i, v in enumerate(each))
+
+    kinds = f".{ka}32.{kb}32.{how}" if what == "vset" else f".{into}32.{ka}32.{kb}32"
+    words = ".add" if adds else ".sat" if sat else ""
+    return Case(f"{what}{parts}{kinds}{words} {{d}}, {{a}}, {{b}}, {{c}};", (32,) * 4, means)
+
+
 def _compared(rng, op):
+    if op == "video":
+        return _video(rng)
     if op == "pairs":
         kind, what = rng.choice(["u16", "s16"]), rng.choice(["add", "sub", "min", "max"])
         sat = what in {"add", "sub"} and rng.random() < 0.5

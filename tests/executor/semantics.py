@@ -149,6 +149,18 @@ def _word_case(rng, op):
 
         return Case(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table};", (32, 32, 32, 32), look_up)
     if op == "prmt":
+        mode = rng.choice(["", "", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"])
+        if mode:
+            place = {
+                "f4e": lambda n, i: n + i, "b4e": lambda n, i: (n - i) % 8, "rc8": lambda n, i: n, "ecl": max,
+                "ecr": min, "rc16": lambda n, i: n % 2 * 2 + i % 2,
+            }[mode]  # fmt: skip
+
+            def take(a, b, c):
+                both = (b << 32 | a).to_bytes(8, "little")
+                return int.from_bytes((both[place(c & 3, i)] for i in range(4)), "little")
+
+            return Case(f"prmt.b32.{mode} {{d}}, {{a}}, {{b}}, {{c}};", (32, 32, 32, 32), take)
 
         def permute(a, b, c):
             both, r = (b << 32 | a).to_bytes(8, "little"), 0
@@ -209,9 +221,15 @@ def real_case(rng):
         means = (lambda a: a ^ f.sign) if op == "neg" else (lambda a: a & ~f.sign)
         return Case(f"{op}.{kind} {{d}}, {{a}};", (f.bits, f.bits), means, f, (f,))
     if op in {"min", "max"}:
-        nan = rng.random() < 0.5
-        text = f"{op}{'.ftz' if ftz else ''}{'.NaN' if nan else ''}.{kind} {{d}}, {{a}}, {{b}};"
-        base = lambda a, b: reals.extreme(f, a, b, op == "max", nan)  # noqa: E731
+        nan, signs = rng.random() < 0.5, rng.random() < 0.4 and kind != "f64"
+        words = f"{'.ftz' if ftz else ''}{'.NaN' if nan else ''}{'.xorsign.abs' if signs else ''}"
+        text = f"{op}{words}.{kind} {{d}}, {{a}}, {{b}};"
+
+        def base(a, b):
+            if not signs:
+                return reals.extreme(f, a, b, op == "max", nan)
+            r = reals.extreme(f, a & ~f.sign, b & ~f.sign, op == "max", nan)
+            return r if r == NAN else r | (a ^ b) & f.sign
     else:
         operands = ", ".join("{" + x + "}" for x in "abc"[:n])
         text = f"{op}.{mode}{'.ftz' if ftz else ''}{'.sat' if sat else ''}.{kind} {{d}}, {operands};"

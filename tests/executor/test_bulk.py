@@ -81,6 +81,10 @@ def test_a_tile_arrives_swizzled_with_zeros_outside(width):
         ran(kernel, given, out.size // 4)
         tile = np.pad(x, 16)[16 + row : 24 + row, 16 + column : 16 + column + columns]
         assert np.array_equal(out, swizzled(tile, width))
+    x = np.random.default_rng(0).integers(1, 200, (20, 144)).astype(np.uint8)
+    given = [TensorMap(x, (22, columns), swizzle=width, steps=(3,)), Uninitialised(out), 1, 16]
+    ran(kernel, given, out.size // 4)
+    assert np.array_equal(out, swizzled(np.pad(x, ((0, 8), (0, 0)))[1:25:3, 16 : 16 + columns], width))
 
 
 def test_tiles_of_one_and_three_dimensions():
@@ -111,7 +115,9 @@ fence.proxy.async.shared::cta; bar.sync 0; @!%first bra END;
     store = "cp.async.bulk.tensor.2d." + OUT_OF + " [%m, {8, 1}], [tile];\n"
     add = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%m, {8, 1}], [tile];\n"
     given = TensorMap(into, (8, 32), swizzle=128)
-    ran(program(MAP, fill + store + DONE, 1024), [given, x], 256)
+    stored = program(MAP, fill + store + DONE, 1024)
+    assert stored(1, 256, [TensorMap(into, (16, 32), swizzle=128, steps=(2,)), x]).status == "refused"
+    ran(stored, [given, x], 256)
     expected = np.zeros_like(into)
     expected[1:6, 8:36] = x[:5, :28]
     assert np.array_equal(into, expected)
@@ -212,6 +218,8 @@ def test_maps_that_no_device_has():
         (lambda: TensorMap(x, (8, 3)), "lines of 12 bytes; expected a multiple of 16"),
         (lambda: TensorMap(x, (8, 32), swizzle=64), "64 at most"),
         (lambda: TensorMap(x, (8, 32), swizzle=16), "a swizzle of 16"),
+        (lambda: TensorMap(x, (8, 32), steps=(9,)), "expected 1 to 8 for each dimension but the last"),
+        (lambda: TensorMap(x, (8, 32), steps=(2, 1)), "expected 1 to 8 for each dimension but the last"),
         (lambda: TensorMap(x[:, ::2], (8, 16)), "not contiguous"),
         (lambda: TensorMap(np.zeros((8, 30), np.float32), (8, 4)), "multiples of 16"),
         (lambda: TensorMap(x.astype(complex), (8, 4)), "an array of complex128"),

@@ -32,6 +32,8 @@ st.global.u32 [%p], %r0;
     ("text", "message"),
     [
         ("", "no `.version` line"),
+        (".version 8.0", "no `.target` line"),
+        (".version 8.0\n.target gfx942\n", "`.target gfx942`; expected such as `.version 8.0`"),
         ("int main() {}", "stands where a declaration was expected"),
         (
             HEAD + ".visible .entry k() { .reg .b32 %r; add.s32 7, %r, 1; }",
@@ -46,6 +48,15 @@ st.global.u32 [%p], %r0;
 def test_what_is_no_ptx(text, message):
     with pytest.raises(PtxError, match=message):
         Module.load(text)["k"]
+
+
+@pytest.mark.parametrize(("version", "target"), [("8.8", "sm_150"), ("12.0", "sm_90a")])
+def test_ptx_that_is_newer_than_what_is_known_is_refused_in_a_sentence(version, target):
+    text = kernel("frobnicate;").replace("8.6", version).replace("sm_80", target)
+    with pytest.raises(
+        NotExecutedError, match=rf"PTX {version} for {target} is newer .* \(9.x, sm_121\); compile"
+    ):
+        Module.load(text)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_ptxas_words_become_evidence_by_target():
     )
     assert ptxas_evidence(text) == {
         "sm_90.kernels": 2, "sm_90.spill_bytes": 84, "sm_90.registers": 64, "sm_90.shared_bytes": 2048,
+        "sm_90.resident_warps": 32,
     }  # fmt: skip
 
 

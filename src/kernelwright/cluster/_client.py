@@ -157,7 +157,8 @@ class Cluster(Resource):
         try:
             while not self._closed:
                 self._start()
-                patience_s, mute = _STARTING_S * 2**mute, mute + 1
+                patience_s = min(_STARTING_S * 2**mute, max(_STARTING_S, self._patience_s))
+                mute += 1
                 while (message := self._next(patience_s)) is not None:
                     patience_s, mute = _SILENT_S, 0
                     if (event := self._hear(*message)) is not None:

@@ -5,7 +5,7 @@ Names of peaks:
 - `dram.read`, `dram.write`, `dram.copy`, `dram.add`: bytes a second of reading only, writing only, one
   read with one write, two reads with one write. `l1`, `l2`, `l3` likewise; of all cores together.
 - `float32`, `float64`: floating-point operations a second of the vector units.
-- `tensor-float32`, `tensor-bfloat16` ...: operations a second of a matrix product in that dtype, or of the instruction for it.
+- `tensor-float32`, `tensor-bfloat16` ...: operations a second of a matrix product in that dtype, or of its instruction.
 - `launch`: calls a second of the cheapest call that can make a kernel run.
 - `fork_join`: parallel regions a second (CPU).
 """

@@ -200,19 +200,35 @@ def extreme(w: Writer, i: Instruction) -> None:
         dest, a, b = i.operands
         return w.write(dest, f"{i.opcode}_int<{C_TYPES[kind]}>({w.read(a, kind)}, {w.read(b, kind)})", kind)
     ftz, nan = flag(mods.take("ftz")), flag(mods.take("NaN"))
+    signs = mods.take("xorsign") and mods.take("abs")
     mods.done()
     if kind in _HALVES:
         call = f"half_extreme<{_HALVES[kind]}, {want_max}, {nan}, {ftz}>"
-        return _halves(w, i, kind, 2, lambda a, b: f"map<uint16_t, uint16_t, uint16_t>({a}, {b}, {call})")
-    if kind not in {"f32", "f64"}:
+        infinity = "0x7c00" if kind.startswith("f16") else "0x7f80"
+
+        def halves(a: str, b: str) -> str:
+            plain = f"map<uint16_t, uint16_t, uint16_t>({{}}, {{}}, {call})"
+            return _signed(a, b, plain, "uint16_t", infinity) if signs else plain.format(a, b)
+
+        return _halves(w, i, kind, 2, halves)
+    if kind not in {"f32", "f64"} or (signs and kind == "f64"):
         raise refused(i)
     dest, a, b = i.operands
-    w.write(
-        dest,
-        f"extremes<{C_TYPES[kind]}, {want_max}, {nan}, {ftz}>({w.read(a, kind)}, {w.read(b, kind)})",
-        kind,
-    )
+    plain = f"extremes<{C_TYPES[kind]}, {want_max}, {nan}, {ftz}>({{}}, {{}})"
+    if signs:
+        plain = f"bits<b32>({plain.format('bits<V<float>>({})', 'bits<V<float>>({})')})"
+        value = _signed(w.read(a, "b32"), w.read(b, "b32"), plain, "uint32_t", "0x7f800000")
+        return w.write(dest, value, "b32")
+    w.write(dest, plain.format(w.read(a, kind), w.read(b, kind)), kind)
     return None
+
+
+def _signed(a: str, b: str, extreme: str, c: str, infinity: str) -> str:
+    """Return an extreme of magnitudes under both signs' product; NaN has none. Source: PTX ISA, "min", `.xorsign`."""
+    top = f"splat<{c}>({c}({c}(1) << (8 * sizeof({c}) - 1)))"
+    magnitudes = extreme.format(f"(({a}) & ~{top})", f"(({b}) & ~{top})")
+    call = f"[]({c} x, {c} s) {{ return {c}(x > {infinity} ? x : x | s); }}"
+    return f"map<{c}, {c}, {c}>({magnitudes}, ((({a}) ^ ({b})) & {top}), {call})"
 
 
 def sign(w: Writer, i: Instruction) -> None:

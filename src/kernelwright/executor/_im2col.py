@@ -4,15 +4,15 @@ A copy takes `pixels` pixels, each with `channels` channels: from the place that
 W first, then H and D, then the next image; each read at the copy's offsets from its place, as a filter's tap does.
 
 Covers: NWC, NHWC and NDHWC of one to 1024 pixels, bounding boxes and steps in W, H and D.
-Does not cover: `im2col::w`; a first pixel that steps from the box's lower corner do not reach (the launch is refused).
+Does not cover: `im2col::w`; a first pixel that steps from the box's lower corner do not reach, and stores with steps
+(the launch is refused).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ._tensormap import TensorMap
+from ._tensormap import MOST_STEP, TensorMap
 
-_MOST_STEP = 8
 _BITS = {3: 16, 4: 8, 5: 5}
 """Bits of a corner's coordinate, by the number of dimensions."""
 
@@ -49,13 +49,13 @@ class Im2colMap(TensorMap):
             return {f"{wrong[0]}; expected one for each of the {len(sizes) - 2} dimensions of an image": True}
         corners, most = (*self.lower, *self.upper), 1 << (_BITS[len(sizes)] - 1)
         spans = [n - 1 + up - low for n, (low, up, _) in zip(sizes[1:-1], self._space(sizes), strict=True)]
-        steps_fit = all(1 <= s <= _MOST_STEP for s in self.steps)
+        steps_fit = all(1 <= s <= MOST_STEP for s in self.steps)
         pixels_fit = len(box) == 2 and 1 <= box[0] <= 1024 and 1 <= box[1] <= 256
         return {
             f"a box of {box}; expected 1 to 1024 pixels and 1 to 256 channels": not pixels_fit,
             f"corners {corners}; expected {-most} to {most - 1}": not all(-most <= c < most for c in corners),
             "a bounding box in which there is no pixel": min(spans) < 0,
-            f"steps of {tuple(self.steps)}; expected 1 to {_MOST_STEP}": not steps_fit,
+            f"steps of {tuple(self.steps)}; expected 1 to {MOST_STEP}": not steps_fit,
         }  # fmt: skip
 
     def _space(self, sizes: Sequence[int]) -> list[tuple[int, int, int]]:

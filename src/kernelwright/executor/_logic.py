@@ -105,13 +105,27 @@ def logic3(w: Writer, i: Instruction) -> None:
     w.write(dest, f"logic3<b32>({', '.join(w.read(s, 'b32') for s in sources)}, {table.value})", "b32")
 
 
+_BYTES = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333), "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+"""The selectors that a mode of prmt stands for, by the third operand's two lowest bits."""
+
+
 def permute(w: Writer, i: Instruction) -> None:
-    """prmt."""
-    if i.modifiers != ("b32",):
+    """prmt. Source: PTX ISA, "prmt", the table of its modes."""
+    kind, *mode = i.modifiers
+    if kind != "b32" or len(mode) > 1:
         raise refused(i)
     dest, *sources = i.operands
     values = ", ".join(w.read(s, "b32") for s in sources)
-    w.write(dest, f"map<uint32_t, uint32_t, uint32_t, uint32_t>({values}, permute_bytes)", "b32")
+    call = "permute_bytes"
+    if mode:
+        bytes_of = ", ".join(map(str, _BYTES[mode[0]]))
+        chosen = f"const uint32_t s[] = {{{bytes_of}}}; return permute_bytes(x, y, s[z & 3]);"
+        call = f"[](uint32_t x, uint32_t y, uint32_t z) {{ {chosen} }}"
+    w.write(dest, f"map<uint32_t, uint32_t, uint32_t, uint32_t>({values}, {call})", "b32")
 
 
 def dot(w: Writer, i: Instruction) -> None:

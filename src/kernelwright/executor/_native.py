@@ -7,6 +7,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,15 +26,24 @@ _FLAGS: Final = (
     "-std=c++17", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
     "-pthread", "-Wno-psabi", "-w",
 )  # fmt: skip
-_ENGINE: Final = {
-    "warps": (("memory.cpp", "sync.cpp", "launch.cpp"), ("-O3",)),
-    "copies": (("wgmma.cpp", "mbarrier.cpp", "wmma.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
-                "tcgen05.cpp"), ("-O2",)),
-    "tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast")),
-    "numbers": (("numbers.cpp",), ("-O3", "-frounding-math")),
+_PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
+    "warps": {
+        "warps": (("memory.cpp", "sync.cpp", "launch.cpp"), ("-O2",)),
+        "numbers": (("numbers.cpp",), ("-O3", "-frounding-math")),
+    },
+    "copies": {
+        "copies": (("wgmma.cpp", "mbarrier.cpp", "wmma.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
+                    "tcgen05.cpp"), ("-O2",)),
+    },
+    "tensor": {"tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast"))},
 }  # fmt: skip
-"""Files that are compiled as one, since their headers take longer than most of them, and the words to do it by."""
-_MORE_HEADERS: Final = ("tcgen05.h",)
+"""The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call
+them. Files of a unit are compiled as one, since their headers take longer than most of them."""
+_ENGINE: Final = "warps"
+_FUNCTION: Final = re.compile(r"^[A-Za-z][\w:<>*& ]*?\b(\w+)\(", re.MULTILINE)
+"""A function of a file or header, where its declaration or definition begins."""
+_CALLED: Final = re.compile(r"\b(\w+)\(")
+_MORE_HEADERS: Final = ("tcgen05.h", "video.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()
@@ -87,25 +97,68 @@ class Launch(ctypes.Structure):
 
 
 def engine() -> ctypes.CDLL:
-    """Return the engine, built if this machine has not built it yet."""
+    """Return what of the engine every kernel needs, built if this machine has not built it yet."""
     with _ENGINE_LOCK:
-        return _engine()
+        return _part(_ENGINE)
 
 
 @functools.lru_cache
-def _engine() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(engine_library()), mode=ctypes.RTLD_GLOBAL)
-    loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
-    loaded.kw_launch.restype = None
+def _part(name: str) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(part_library(name)), mode=ctypes.RTLD_GLOBAL)
+    if name == _ENGINE:
+        loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
+        loaded.kw_launch.restype = None
     return loaded
 
 
 def engine_library() -> Path:
-    """Return the engine's file, built where this machine has not built it yet; nothing of it is loaded."""
+    """Return the file of what every kernel needs, built where it is not there yet; nothing of it is loaded."""
+    return part_library(_ENGINE)
+
+
+def engine_libraries() -> list[Path]:
+    """Return the files of the whole engine, for kernels that nobody knows yet."""
+    return [part_library(name) for name in _PARTS]
+
+
+def part_library(name: str) -> Path:
+    """Return the file of a part of the engine, built where this machine has not built it yet."""
+    used = {file for files, _ in _PARTS[name].values() for file in files}
     sources = {
-        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
+        path.name: path.read_bytes()
+        for path in sorted(NATIVE.iterdir())
+        if path.suffix == ".h" or path.name in used
     }
-    return cached(key(b"engine", *(name.encode() + text for name, text in sources.items())), _build_engine)
+    flags = repr(_PARTS[name]).encode()
+    made_of = (flags, *(file.encode() + text for file, text in sources.items()))
+    return cached(key(b"engine", *made_of), functools.partial(_build_part, name))
+
+
+@functools.lru_cache
+def _functions(part: str) -> frozenset[str]:
+    """Name the functions of a part that headers of translated kernels declare."""
+    files = (file for files, _ in _PARTS[part].values() for file in files)
+    defined, declared = (
+        {name for file in chosen for name in _FUNCTION.findall((NATIVE / file).read_text())}
+        for chosen in (files, ("runtime.h", *_MORE_HEADERS))
+    )
+    return frozenset(defined & declared)
+
+
+def parts_for(source: str) -> list[str]:
+    """Name the parts of the engine that a translated kernel calls beyond what every kernel needs.
+
+    Example:
+        >>> parts_for("q = mbarrier_test(w, m, at);"), parts_for("f.put(t, 1); barrier(w, m, id, n, true, 1);")
+        (['copies'], [])
+    """
+    called = set(_CALLED.findall(source))
+    return [name for name in _PARTS if name != _ENGINE and called & _functions(name)]
+
+
+def kernel_libraries(source: str) -> list[Path]:
+    """Return the files of a translated kernel and of the parts of the engine that it calls; none is loaded."""
+    return [*(part_library(name) for name in parts_for(source)), kernel_library(source)]
 
 
 def kernel_library(source: str) -> Path:
@@ -117,21 +170,25 @@ def kernel_library(source: str) -> Path:
 
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
     """Return the library of a translated kernel and the address of its entry."""
-    engine()
+    with _ENGINE_LOCK:
+        for name in (_ENGINE, *parts_for(source)):
+            _part(name)
     loaded = ctypes.CDLL(str(kernel_library(source)))
     return loaded, ctypes.cast(getattr(loaded, symbol), ctypes.c_void_p).value or 0
 
 
-def _build_engine(folder: Path, into: Path) -> None:
+def _build_part(name: str, folder: Path, into: Path) -> None:
+    units = _PARTS[name]
+
     def built(unit: str) -> str:
-        files, flags = _ENGINE[unit]
+        files, flags = units[unit]
         source, made = folder / f"all-{unit}.cpp", folder / f"{unit}.o"
-        source.write_text("".join(f'#include "{name}"\n' for name in files))
+        source.write_text("".join(f'#include "{file}"\n' for file in files))
         _compile([*flags, f"-I{NATIVE}", "-c", str(source), "-o", str(made)], folder)
         return str(made)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(built, _ENGINE))
+        objects = list(pool.map(built, units))
     _compile([*objects, "-o", str(into)], folder)
 
 

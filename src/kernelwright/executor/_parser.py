@@ -34,6 +34,8 @@ _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+([^\n]*"[^\n]*)$', re.MULTILINE)
 _TUNING: Final = {".maxntid", ".reqntid", ".maxnreg", ".minnctapersm", ".maxnctapersm", ".reqnctapercluster",
                   ".maxclusterrank"}  # fmt: skip
 _TYPES: Final = {*WIDTHS, "pred"}
+_NEWEST_VERSION, _NEWEST_TARGET = 9, 121
+"""Major version of the PTX ISA and target beyond which nobody here has read what instructions mean."""
 
 
 def parse(text: str) -> ParsedModule:
@@ -48,9 +50,24 @@ def parse(text: str) -> ParsedModule:
         True
     """
     module = _Parser(text).module()
-    if not module.version:
-        raise PtxError("this is no PTX: there is no `.version` line")
+    for line, given in ((".version", module.version), (".target", module.target)):
+        if not given:
+            raise PtxError(f"this is no PTX: there is no `{line}` line")
     return module
+
+
+def _refuse_newer(module: ParsedModule) -> None:
+    version, target = re.match(r"(\d+)\.\d+$", module.version), re.match(r"sm_(\d+)[af]?$", module.target)
+    if version is None or target is None:
+        raise PtxError(
+            f"this is no PTX: `.version {module.version}`, `.target {module.target}`; "
+            "expected such as `.version 8.0` and then `.target sm_80`"
+        )
+    if int(version[1]) > _NEWEST_VERSION or int(target[1]) > _NEWEST_TARGET:
+        raise NotExecutedError(
+            f"not executed: PTX {module.version} for {module.target} is newer than what is known here "
+            f"({_NEWEST_VERSION}.x, sm_{_NEWEST_TARGET}); compile the kernel for an earlier target"
+        )
 
 
 class _Parser:
@@ -77,6 +94,7 @@ class _Parser:
                     self._module.target = cursor.take()
                     while cursor.accept(","):
                         cursor.take()
+                    _refuse_newer(self._module)
                 case ".address_size":
                     cursor.take()
                     if cursor.take() != "64":

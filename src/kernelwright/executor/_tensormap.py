@@ -2,9 +2,9 @@
 
 A device's map is opaque; the 128 bytes here are the executor's own (`native/tensormap.cpp`).
 
-Covers: tiles of tensors of one to five dimensions, the swizzles of 32, 64 and 128 bytes, zeros or NaN outside.
-Does not cover: interleaved layouts, steps between elements, packed types of 4 and 6 bits. `_im2col.py` has columns of
-pixels.
+Covers: tiles of tensors of one to five dimensions, steps from one line to the next in loads, the swizzles of 32, 64
+and 128 bytes, zeros or NaN outside.
+Does not cover: interleaved layouts, packed types of 4 and 6 bits. `_im2col.py` has columns of pixels.
 """
 
 import struct
@@ -22,6 +22,7 @@ _TYPES: Final = {
     "float32": (7, 4), "float64": (9, 8), "bfloat16": (10, 2),
 }  # fmt: skip
 """The number that `tensormap.replace` gives a type, and its bytes."""
+MOST_STEP: Final = 8
 _SWIZZLES: Final = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_BYTES: Final = 128
 
@@ -47,6 +48,9 @@ class TensorMap:
     """Bytes over which a tile's pieces of 16 bytes are exchanged in shared memory: 0, 32, 64 or 128."""
     fill: str = "zero"
     """What a tile holds where it lies outside the array: `zero` or `nan`."""
+    steps: Sequence[int] = ()
+    """Elements from one of a tile to the next in each dimension but the last, in the array's order; ones by default. Of
+    a box of 8 with steps of 3 a tile has 3, that is ceil(8 / 3). Source: CUDA driver API, `cuTensorMapEncodeTiled`."""
 
     def __post_init__(self) -> None:
         kind, sizes, strides = self._facts()
@@ -72,8 +76,10 @@ class TensorMap:
             )
 
     def _problems(self, box: tuple[int, ...], sizes: Sequence[int]) -> dict[str, bool]:
-        """Return what may be wrong with a box, and whether it is."""
+        """Return what may be wrong with a box and its steps, and whether it is."""
+        steps_fit = len(self.steps) in {0, len(sizes) - 1} and all(1 <= s <= MOST_STEP for s in self.steps)
         return {
+            f"steps of {tuple(self.steps)}; expected 1 to {MOST_STEP} for each dimension but the last": not steps_fit,
             f"{len(sizes)} dimensions; expected 1 to 5": not 1 <= len(sizes) <= 5,
             f"a box of {box} for {len(sizes)} dimensions": len(box) != len(sizes),
             f"a box of {box}; expected 1 to 256 in each dimension": not all(1 <= b <= 256 for b in box),
@@ -114,4 +120,4 @@ class TensorMap:
 
     def _box(self) -> tuple[bool, list[int], list[int]]:
         """Tell whether it is of im2col; return the words of the box and the steps, the innermost first."""
-        return False, list(self.box)[::-1], []
+        return False, list(self.box)[::-1], [1, *self.steps[::-1]]

@@ -3,7 +3,19 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import _accesses, _arithmetic, _blackwell, _bulk, _convert, _hopper, _logic, _together, _wmma, _words
+from . import (
+    _accesses,
+    _arithmetic,
+    _blackwell,
+    _bulk,
+    _convert,
+    _hopper,
+    _logic,
+    _together,
+    _video,
+    _wmma,
+    _words,
+)
 from ._errors import NotExecutedError, PtxError
 from ._flow import Block, blocks_of, loops_of, reach, temporaries
 from ._ir import (
@@ -26,6 +38,7 @@ from ._writer import Sites, Writer, refused, storage
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
     **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
+    **_video.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}

@@ -24,6 +24,7 @@ from typing import Final
 from ..devices.specs import Number, Spec
 from ..errors import InputError
 from ..languages._cuda_targets import ptxas_evidence
+from ..languages._occupancy import CORES, occupancy
 from ..languages._process import run_tool
 from ..records import ModelledTime
 from .results import Counters
@@ -35,11 +36,6 @@ _SECTOR: Final = 32
 _FREE: Final = {"mov", "cvta", "bra", "ret", "exit", "label"}
 """Opcodes that leave no instruction, or one that is issued together with others."""
 _SPECIAL: Final = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
-_PER_BLOCK: Final = 1 << 10
-"""Bytes of shared memory that the system takes of each block. Source: CUDA C++ Programming Guide, "Compute Capability
-8.x", shared memory."""
-_REGISTER_GRAIN: Final = 8
-"""Registers of a warp come 256 at once. Source: CUDA Occupancy Calculator, "Register Allocation Unit Size"."""
 _TENSOR_TYPES: Final = {
     "f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "f64": "float64", "s8": "int8", "u8": "int8",
     "e4m3": "float8", "e5m2": "float8", "f8f6f4": "float8",
@@ -48,14 +44,11 @@ _TENSOR_TYPES: Final = {
 
 @dataclass(frozen=True)
 class _Limits:
-    """What a multiprocessor of a compute capability holds, and does in a clock.
+    """What a multiprocessor of a compute capability does in a clock.
 
-    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Throughput of Native
-    Arithmetic Instructions".
+    Source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions".
     """
 
-    warps: int
-    blocks: int
     float32: int
     """Results of 32-bit additions, multiplications and their fusion, of all lanes together, in a clock."""
     float64: int
@@ -64,8 +57,7 @@ class _Limits:
 
 
 _LIMITS: Final = {
-    "8.0": _Limits(64, 32, 64, 32), "8.6": _Limits(48, 16, 128, 2), "8.9": _Limits(48, 24, 128, 2),
-    "9.0": _Limits(64, 32, 128, 64, 6.0e-4),
+    "8.0": _Limits(64, 32), "8.6": _Limits(128, 2), "8.9": _Limits(128, 2), "9.0": _Limits(128, 64, 6.0e-4),
 }  # fmt: skip
 _INTEGER, _SPECIALS, _LANES = 64, 16, 32
 """Results in a clock: of integers, of approximations; and addresses of loads and stores."""
@@ -138,23 +130,15 @@ class _Model:
         self._hz = spec.vector["float32"].value / (2 * limits.float32 * self._cores)
         self._blocks = max(1.0, counters.blocks * scale)
         self._warps = math.ceil(counters.threads / 32)
+        self._core = CORES[spec.capability]
         self._resident, self._limited_by = self._residents(registers)
 
     def _residents(self, registers: int) -> tuple[int, str]:
         """Return how many blocks a multiprocessor holds at once, and what keeps it from holding more."""
-        c, spec = self._counters, self._spec
-        of_warp = math.ceil(registers / _REGISTER_GRAIN) * _REGISTER_GRAIN * 32
-        fits = {
-            "threads": self._limits.warps // self._warps,
-            "blocks": self._limits.blocks,
-            "the grid": math.ceil(self._blocks / self._cores),
-        }
-        if registers and spec.registers_per_core:
-            fits["registers"] = int(spec.registers_per_core.value) // (of_warp * self._warps)
-        if spec.shared_bytes_per_core:
-            fits["shared memory"] = int(spec.shared_bytes_per_core.value) // (c.shared_bytes + _PER_BLOCK)
-        least = min(fits, key=lambda name: fits[name])
-        return max(1, fits[least]), least
+        shared = self._counters.shared_bytes
+        fill = occupancy(self._core, threads=32 * self._warps, registers=registers, shared_bytes=shared)
+        of_grid = math.ceil(self._blocks / self._cores)
+        return (of_grid, "the grid") if of_grid < fill.blocks else (max(1, fill.blocks), fill.limited_by)
 
     def result(self) -> ModelledTime:
         """Put the terms together."""
@@ -167,7 +151,7 @@ class _Model:
         return ModelledTime(
             device=self._spec.name, low_us=low, high_us=high,
             term=max(terms, key=lambda name: terms[name][0] * terms[name][1]), terms_us=terms,
-            occupancy=min(1.0, self._resident * self._warps / self._limits.warps), limited_by=self._limited_by,
+            occupancy=min(1.0, self._resident * self._warps / self._core.warps), limited_by=self._limited_by,
             operations_per_byte=self._operations() / max(self._counters.touched_bytes, 1),
             ridge=peak / self._spec.bandwidth.value,
         )  # fmt: skip

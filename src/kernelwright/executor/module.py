@@ -319,11 +319,8 @@ class Module(Mapping[str, Kernel]):
         built, refused = [_native.engine_library()], []
         for name in self:
             try:
-                built.append(
-                    _native.kernel_library(
-                        translate(self._parsed, self._layout, name, traced=self._traced).source
-                    )
-                )
+                source = translate(self._parsed, self._layout, name, traced=self._traced).source
+                built += _native.kernel_libraries(source)
             except NotExecutedError as error:
                 refused.append(f"{name}: {error}")
         return built, refused

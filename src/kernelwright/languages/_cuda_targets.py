@@ -1,8 +1,8 @@
 """CUDA C++ for GPUs that need not be here: which a source is compiled for, and what their machine code says of it.
 
-Covers: registers, shared memory and spills by ptxas; tensor instructions, copies and loads by the disassembler of
-Triton's wheel, where that is installed (elsewhere the names are missing, never zero).
-Does not cover: which instructions are in the hot loop; occupancy, which needs a launch.
+Covers: registers, shared memory, spills and what they leave of a multiprocessor, by ptxas; tensor instructions, copies
+and loads by the disassembler of Triton's wheel, where that is installed (elsewhere the names are missing, never zero).
+Does not cover: which instructions are in the hot loop; the occupancy of a launch.
 """
 
 import functools
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ..records import Candidate, Scalar
+from ._occupancy import core_of, most_warps
 from ._process import run_tool
 from ._triton_compile import count_instructions
 
@@ -57,6 +58,9 @@ def architecture(target: str, candidate: Candidate) -> str:
 def ptxas_evidence(text: str) -> dict[str, Scalar]:
     """Parse `ptxas -v`: by target the most registers and shared bytes, all spill bytes, and the kernels.
 
+    `resident_warps` are those that a multiprocessor holds of the kernel that fills it least, at the threads that suit
+    that kernel best: dynamic shared memory and the launch can only make it fewer.
+
     Example:
         >>> ptxas_evidence(
         ...     "ptxas info    : Compiling entry function 'f' for 'sm_90a'\\n"
@@ -76,6 +80,9 @@ def ptxas_evidence(text: str) -> dict[str, Scalar]:
         if target and (used := _USED.search(line)):
             for name, value in (("registers", used[1]), ("shared_bytes", used[2] or "0")):
                 facts[f"{target}.{name}"] = max(facts.get(f"{target}.{name}", 0), int(value))
+            if core := core_of(target):
+                fit = most_warps(core, registers=int(used[1]), shared_bytes=int(used[2] or 0))
+                facts[f"{target}.resident_warps"] = min(facts.get(f"{target}.resident_warps", fit), fit)
     return dict(facts)
 
 

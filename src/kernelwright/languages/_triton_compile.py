@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from ._amdgcn import amd_facts
+from ._occupancy import core_of, occupancy
 
 _MIX = {
     "tensor_instructions": re.compile(r"\b(?:[HIQBD]G?MMA|UTC\w*MMA)\b"),
@@ -205,8 +206,14 @@ def _compile(
     compiled = triton.compile(source, target=gpu, options=options)
     assembly = compiled.asm.get("amdgcn")
     shared = int(compiled.metadata.shared)
-    facts = amd_facts(assembly, arch, shared) if assembly else _nvidia_facts(compiled, folder)
-    return {**facts, "shared_bytes": shared}
+    if assembly:
+        return {**amd_facts(assembly, arch, shared), "shared_bytes": shared}
+    facts = {**_nvidia_facts(compiled, folder), "shared_bytes": shared}
+    if core := core_of(target["name"]):
+        threads = 32 * int(compiled.metadata.num_warps)
+        filled = occupancy(core, threads=threads, registers=facts["registers"], shared_bytes=shared)
+        facts |= {"resident_blocks": filled.blocks, "resident_warps": filled.warps}
+    return facts
 
 
 def source_class(function: Any) -> Any:

@@ -26,7 +26,8 @@ stream that torch uses now, and end with `KW_CHECK_LAUNCH()`.
 The code is built for `sm_90` and for this machine's GPU, and its kernels are compiled for what a line
 `// targets: sm_80, sm_100, sm_120` names; sources with `wgmma`, `setmaxnreg` or `tcgen05` for the variant that has them
 (`sm_90a`). For each, ptxas reports `sm_90.registers` and `sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes`
-(stores and loads of all) and `sm_90.kernels`; where Triton is installed, its disassembler counts `sm_90.instructions`,
+(stores and loads of all) and `sm_90.kernels`; `sm_90.resident_warps` are the most that a multiprocessor holds with
+these registers and this shared memory. Where Triton is installed, its disassembler counts `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies` and others. A spill, or a named target that does not compile, is a
 finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=64`, `-DTILE=8`,
 `-std=c++20`, `-lcublas` and the like.

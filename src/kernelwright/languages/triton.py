@@ -34,7 +34,8 @@ and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only), `targets` whe
 `divisible`, the integers that are multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are.
 For each of the targets (`sm_80`, `sm_90`, `sm_100`, `gfx942`; `sm_120`, `gfx90a` and `gfx950` where `targets` names
 them) the build then holds, as its worst over the kernels,
-`sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
+`sm_90.registers`, `sm_90.spill_bytes`, `sm_90.shared_bytes`, `sm_90.resident_blocks` and `sm_90.resident_warps` (on a
+multiprocessor at once, by those and the threads of a block), and as a sum `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`; for AMD's
 GPUs what `hip.py` names. A spill or a target that does not compile is a finding. None of it predicts time.
 
@@ -82,6 +83,7 @@ _SUMMED = (
     "instructions", "tensor_instructions", "async_copies", "global_loads", "shared_accesses", "spill_instructions",
     "kernels",
 )  # fmt: skip
+_FEWEST = ("waves", "resident_blocks", "resident_warps")
 _KEYS = {"kernel", "signature", "constexprs", "divisible", "num_warps", "num_stages", "maxnreg", "targets"}
 
 
@@ -227,8 +229,8 @@ def _result(lines: list[dict[str, Any]], expected: int, done: Finished, deadline
         facts: dict[str, int] = line["facts"]
         for name, value in facts.items():
             known = evidence.get(f"{target}.{name}")
-            before = known if isinstance(known, int) else value if name == "waves" else 0
-            worst = min if name == "waves" else max
+            before = known if isinstance(known, int) else value if name in _FEWEST else 0
+            worst = min if name in _FEWEST else max
             evidence[f"{target}.{name}"] = before + value if name in _SUMMED else worst(before, value)
         if facts["spill_bytes"]:
             findings.append(f"{kernel} spills {facts['spill_bytes']} bytes of registers on {target}")

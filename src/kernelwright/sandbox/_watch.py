@@ -42,14 +42,19 @@ class Watch:
         """Say what was seen: the most elements that each operator touched, and how many launches there were."""
         return {"operators": self._operators, "launches": self._launches}
 
-    def install(self, language: object) -> None:
-        """Wrap what launches go through, and make new threads log too."""
+    def install(self, language: object, *, executed: bool = False) -> None:
+        """Wrap what launches go through, and make new threads log too.
+
+        Args:
+            language: The candidate's.
+            executed: Whether its kernels are executed from their PTX, not run as the language itself would.
+        """
         import tvm_ffi
 
         load_module = tvm_ffi.load_module
         setattr(tvm_ffi, "load_module", lambda *a, **k: _Library(load_module(*a, **k), self))  # noqa: B010
         if getattr(language, "by_triton", False):
-            if start := getattr(language, "start", None):
+            if not executed and (start := getattr(language, "start", None)):
                 start()
             self._wrap_triton()
         elif watch := getattr(language, "watch_launches", None):

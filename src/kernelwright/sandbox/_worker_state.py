@@ -80,7 +80,7 @@ class WorkerState:
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
-            self.watch.install(language(candidate.language))
+            self.watch.install(language(candidate.language), executed=request["executed"])
         silence = self._silenced(request["alone"])
         spoken: Any = language(candidate.language)
         load = spoken.load_executed if request["executed"] else spoken.load

@@ -6,13 +6,13 @@ const uint8_t map_types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10};  // as `tensormap.r
 
 // What maps of tiles and of columns share; false where a device would refuse it.
 bool encode(uint8_t* made, bool im2col, unsigned type, cuuint32_t rank, const void* address, const cuuint64_t* sizes, const cuuint64_t* strides,
-            const cuuint32_t* steps, cuuint32_t most_step, unsigned interleave, unsigned swizzle, unsigned fill) {
+            const cuuint32_t* steps, unsigned interleave, unsigned swizzle, unsigned fill) {
   if (!rank || rank > 5 || type >= sizeof map_types || interleave || swizzle > 3 || reinterpret_cast<uint64_t>(address) % 16) return false;
   const uint8_t head[] = {uint8_t(rank - 1), map_types[type], 0, uint8_t(swizzle), uint8_t(fill), im2col};
   std::memcpy(made, &address, 8), std::memcpy(made + 8, head, sizeof head);
   for (cuuint32_t d = 0; d < rank; d++) {
-    const uint32_t size = uint32_t(sizes[d]), step = d || !im2col ? steps[d] : 1;
-    if (!sizes[d] || sizes[d] > 0xffffffffu || !step || step > most_step || (d && strides[d - 1] % 16)) return false;
+    const uint32_t size = uint32_t(sizes[d]), step = d ? steps[d] : 1;  // TMA has no step along the first
+    if (!sizes[d] || sizes[d] > 0xffffffffu || !step || step > 8 || (d && strides[d - 1] % 16)) return false;
     std::memcpy(made + 16 + 4 * d, &size, 4), std::memcpy(made + 92 + 4 * d, &step, 4);
     if (d) std::memcpy(made + 40 + 8 * (d - 1), &strides[d - 1], 8);
   }
@@ -25,7 +25,7 @@ DRIVER cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
                               CUtensorMapFloatOOBfill fill) {
   uint8_t made[sizeof *map] = {};
-  if (!map || !encode(made, false, type, rank, address, sizes, strides, steps, 1, interleave, swizzle, fill)) return CUDA_ERROR_INVALID_VALUE;
+  if (!map || !encode(made, false, type, rank, address, sizes, strides, steps, interleave, swizzle, fill)) return CUDA_ERROR_INVALID_VALUE;
   for (cuuint32_t d = 0; d < rank; d++) {
     if (!box[d] || box[d] > 256) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(made + 72 + 4 * d, &box[d], 4);
@@ -39,7 +39,7 @@ DRIVER cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuin
                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
   uint8_t made[sizeof *map] = {};
   if (!map || rank < 3 || !channels || channels > 256 || !pixels || pixels > 1024 ||
-      !encode(made, true, type, rank, address, sizes, strides, steps, 8, interleave, swizzle, fill))
+      !encode(made, true, type, rank, address, sizes, strides, steps, interleave, swizzle, fill))
     return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(made + 72, &channels, 4), std::memcpy(made + 76, &pixels, 4);
   const int most = rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4;

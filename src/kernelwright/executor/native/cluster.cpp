@@ -4,7 +4,7 @@
 // Source: PTX ISA, "barrier.cluster", "mapa", "getctarank"; memory that an arrival releases is acquired by the wait.
 #include <algorithm>
 
-#include "races.h"
+#include "bulk.h"
 
 namespace kw {
 namespace {
@@ -21,7 +21,6 @@ bool is_over(const Cluster* c) {
     }
   return some;
 }
-}  // namespace
 
 void wake_cluster(Cluster* c) {
   if (!is_over(c)) return;
@@ -32,6 +31,11 @@ void wake_cluster(Cluster* c) {
   for (Warp* w : c->waiting) w->fiber->state = READY;
   c->waiting.clear();
 }
+const bool at_ends = [] {
+  at_end = {[](Warp* w) { bulk_left(w), tensor_left(w); }, [](Warp* w) { wake_cluster(w->block->cluster); }};
+  return true;
+}();
+}  // namespace
 
 void cluster_arrive(Warp* w, Mask m, bool releases, bool aligned, uint32_t site) {
   Cluster* c = w->block->cluster;

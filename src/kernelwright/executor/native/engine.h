@@ -214,11 +214,11 @@ inline LaunchState* state_of(Launch* l) { return static_cast<LaunchState*>(l->st
 inline bool has(const Warp* w, uint32_t flag) { return w->launch->flags & flag; }
 void switch_out(Warp* w);
 void wake_barriers(Block* b);
-void wake_cluster(Cluster* c);
+// What the part with bulk copies, tensor memory and clusters does as a warp ends, where a kernel had it loaded.
+struct AtEnd { void (*before)(Warp*); void (*after)(Warp*); };
+extern AtEnd at_end;
 uint32_t land(Block* b, uint32_t barrier);  // the bulk copies of an mbarrier; returns their bytes
 void publish(Warp* w, Block* b, uint32_t barrier);
-void bulk_left(Warp* w);
-void tensor_left(Warp* w);
 void tensor_landed(Block* b, uint32_t barrier);  // what was committed to an mbarrier that somebody waited at
 constexpr uint32_t TENSOR = 6;  // as a space, in findings
 void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other);

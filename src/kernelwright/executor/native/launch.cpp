@@ -68,20 +68,20 @@ static void* prepare(char* stack, size_t size, void (*start)()) {
 }
 #endif
 
+AtEnd at_end{};
 static void copies_left(Warp* w);
-
 void switch_out(Warp* w) { kw_switch(&w->fiber->sp, w->block->worker->sp); }
 
 static void run_fiber() {
   Warp* w = current;
   w->launch->entry(w);
   copies_left(w);
-  bulk_left(w), tensor_left(w);
+  if (at_end.before) at_end.before(w);
   w->alive = 0;
   w->fiber->state = ENDED;
   w->block->ended++;
   wake_barriers(w->block);
-  wake_cluster(w->block->cluster);
+  if (at_end.after) at_end.after(w);
   switch_out(w);
   __builtin_trap();
 }

@@ -49,12 +49,14 @@ struct Tile {
     uint64_t mask = map.swizzle == 3 ? 7 : map.swizzle == 2 ? 3 : map.swizzle == 1 ? 1 : 0;
     return a ^ ((a >> 7 & mask) << 4);
   }
-  // Where a line of the box, or a pixel, begins in global memory; false where it lies outside.
+  // Elements of a tile in a dimension: of its box those that steps reach.
+  uint32_t count(int d) const { return d ? (map.box[d] + map.steps[d] - 1) / map.steps[d] : map.box[0]; }
+  // Where a line of the tile, or a pixel, begins in global memory; false where it lies outside.
   bool begin(uint32_t number, int64_t* start) const {
     int64_t where = 0, left = number;
     for (int d = 1; d <= map.rank; d++) {
-      int64_t x = map.im2col ? pixel(d, &left) : at[d] + left % map.box[d];
-      if (!map.im2col) left /= map.box[d];
+      int64_t x = map.im2col ? pixel(d, &left) : at[d] + left % count(d) * map.steps[d];
+      if (!map.im2col) left /= count(d);
       if (x < 0 || x >= int64_t(map.sizes[d])) return false;
       where += x * int64_t(map.strides[d - 1]);
     }
@@ -72,6 +74,9 @@ struct Tile {
     for (int d = 1; d < map.rank; d++)
       if (map.steps[d] < 1 || map.steps[d] > 8 || map.lower(d) > map.upper(d)) return false;
     return map.rank >= 2 && map.steps[map.rank] == 1;
+  }
+  bool has_steps() const {
+    return std::any_of(map.steps + 1, map.steps + map.rank + 1, [](uint32_t s) { return s != 1; });
   }
   // Whether the first pixel is one that steps from the lower corner reach: the ISA does not say what follows others.
   bool begins_in_box() const {
@@ -103,8 +108,8 @@ bool read(Warp* w, int lane, int rank, bool im2col, uint64_t address, const b32*
     t.at[d] = int32_t(coordinates[d].at(lane));
     ok = d == 0 || m.strides[d - 1] % 16 == 0;
     if (im2col) t.offset[d] = d && d < m.rank ? uint16_t(coordinates[rank + d - 1].at(lane)) : 0;
-    else ok = ok && m.box[d] >= 1 && m.box[d] <= 256 && (m.steps[d] == 1 || d == 0);
-    if (d && !im2col) t.lines *= m.box[d];
+    else ok = ok && m.box[d] >= 1 && m.box[d] <= 256 && (d == 0 || (m.steps[d] >= 1 && m.steps[d] <= 8));
+    if (ok && d && !im2col) t.lines *= t.count(d);
   }
   if (im2col) ok = ok && m.box[0] >= 1 && m.box[0] <= 256 && m.box[1] >= 1 && m.box[1] <= 1024 && t.has_bounding_box(), t.lines = m.box[1];
   t.line = ok ? m.box[0] * uint32_t(t.each) : 0;
@@ -160,6 +165,8 @@ void tensor_store(Warp* w, Mask m, int rank, bool im2col, const b64& map, const 
   KW_EACH_LANE(i, m) {
     Tile t;
     if (!read(w, int(i), rank, im2col, map.at(i), coordinates, site, t)) continue;
+    // The driver's reference speaks of loads only, and one such store was an illegal instruction of an H200.
+    if (t.has_steps()) stop(w, TOO_MANY, site);
     uint32_t offset;
     if (owner_of(w, from.at(i), &offset) != w->block || offset % 128) { note(w, MISALIGNED, site, int(i), from.at(i), 128, SHARED, 0); continue; }
     BulkStore s{0, site, op, t.map.type, -1, {}};
