@@ -20,101 +20,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 
+from benchmarks.training_models import MODELS, Batch
 from kernelwright.models import ModelResult, model_result, optimize_training, patch
 
 STEPS, SEEDS, ROUNDS = 200, 5, 60
 Row = dict[str, Any]
-Batch = tuple[torch.Tensor, ...]
-
-
-class Block(nn.Module):
-    """A pre-norm transformer block."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mixed, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add attention and two products."""
-        batch, tokens, width = x.shape
-        q, k, v = (
-            self.mixed(self.first(x)).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
-        )
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, tokens, width))
-        found: torch.Tensor = x + self.down(functional.gelu(self.up(self.second(x))))
-        return found
-
-
-class Gpt(nn.Module):
-    """A causal language model with its loss."""
-
-    def __init__(self, vocabulary: int = 256, width: int = 64, layers: int = 2) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(Block(width, 4) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
-
-    def forward(self, tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the next tokens."""
-        x = self.embed(tokens)
-        for layer in self.layers:
-            x = layer(x)
-        return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), wanted.flatten())
-
-
-class Mlp(nn.Module):
-    """A residual classifier of vectors with its loss."""
-
-    def __init__(self, width: int = 128, layers: int = 3, classes: int = 10) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the classes."""
-        for norm, layer in zip(self.norms, self.layers, strict=True):
-            x = x + functional.silu(layer(norm(x)))
-        return functional.cross_entropy(self.head(x), wanted)
-
-
-def gpt() -> tuple[nn.Module, Batch]:
-    """Return the language model and a batch of text whose next token follows from the last."""
-    torch.manual_seed(0)
-    return Gpt(), gpt_batch(0)
-
-
-def mlp() -> tuple[nn.Module, Batch]:
-    """Return the classifier and a batch."""
-    torch.manual_seed(0)
-    return Mlp(), mlp_batch(0)
-
-
-def gpt_batch(seed: int) -> Batch:
-    """Return tokens and the tokens after them: twice the last, plus one."""
-    generator = torch.Generator().manual_seed(seed)
-    tokens = [torch.randint(0, 256, (4, 1), generator=generator)]
-    for _ in range(32):
-        tokens.append((2 * tokens[-1] + 1) % 251)
-    text = torch.cat(tokens, 1)
-    return text[:, :-1].contiguous(), text[:, 1:].contiguous()
-
-
-def mlp_batch(seed: int) -> Batch:
-    """Return vectors and which of their first ten elements is the largest."""
-    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(seed))
-    return x, x[:, :10].argmax(1)
-
-
-MODELS: dict[str, tuple[Callable[[], tuple[nn.Module, Batch]], Callable[[int], Batch]]] = {
-    "gpt": (gpt, gpt_batch), "mlp": (mlp, mlp_batch),
-}  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -215,8 +126,8 @@ def _fresh(build: Callable[[], tuple[nn.Module, Batch]], seed: int) -> nn.Module
     model, _ = build()
     torch.manual_seed(seed)
     for part in model.modules():
-        if isinstance(part, nn.Linear | nn.Embedding | nn.LayerNorm):
-            part.reset_parameters()
+        if callable(reset := getattr(part, "reset_parameters", None)):
+            reset()
     return model
 
 

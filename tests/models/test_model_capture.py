@@ -37,7 +37,7 @@ def test_complex_numbers_and_recurrent_layers_are_torchs_in_one_program_too():
     assert native_us(found, {piece.name: each}) == 4, "the two transforms, what is between them, the layer"
 
 
-def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured():
+def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured(capfd):
     class Branching(nn.Module):
         def forward(self, x):
             x = torch.relu(x) * 2
@@ -46,10 +46,23 @@ def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured(
             return x
 
     found = captured(Branching(), torch.ones(4, 4))
+    assert capfd.readouterr() == ("", "")
     assert found.whole is None and len(found.pieces) == 2
     assert any("test_model_capture.py" in line for line in found.breaks)
     assert "aten.relu.default" in {str(n.target) for n in found.pieces[0].nodes}
     assert "aten.sigmoid.default" in {str(n.target) for n in found.pieces[1].nodes}
+
+
+def test_quantised_tensors_inside_are_looked_at_by_their_values():
+    class Quantised(nn.Module):
+        def forward(self, x):
+            return torch.quantize_per_tensor(x, 0.5, 0, torch.qint8).dequantize()
+
+    piece = captured(Quantised(), torch.ones(4, 4)).whole
+    assert {(fact.dtype, fact.high) for fact in untimed(piece).facts.values()} == {
+        (torch.float32, 1.0),
+        (torch.qint8, 1.0),
+    }
 
 
 def test_sizes_that_depend_on_values_are_named_and_no_error():

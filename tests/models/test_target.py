@@ -78,6 +78,11 @@ def test_an_archive_of_torch_export_is_loaded_with_its_inputs(tmp_path):
     ("text", "said"),
     [
         ("def build():\n    return 3\n", "expected a function that returns"),
+        (
+            "import torch\n\ndef build():\n    with torch.device('meta'):\n"
+            "        return torch.nn.Linear(2, 2), torch.ones(1, 2)\n",
+            "has 3 tensors on `meta`, 'weight' for one, which hold no values",
+        ),
         ("def build():\n    raise ValueError('no')\n", "raised ValueError: no"),
         ("def make():\n    pass\n", "has no function 'build'"),
     ],

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from benchmarks.training_models import mixer
 from tests.models.planted import accept
 from torch import nn
 from torch.nn import functional as F
@@ -183,6 +184,14 @@ def test_an_optimizer_ends_with_the_same_weights(patched):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.long
+def test_a_gradient_whose_terms_cancel_is_no_other_gradient():
+    """The norm after a bias of patches takes it off again: its gradient is what rounding leaves."""
+    loaded = load_model(mixer)
+    loaded.module.train()
+    assert "body.blocks.0.across.2.bias" in capture_step(loaded).trained
+
+
 class Refused(nn.Module):
     def __init__(self, part, loss=torch.Tensor.mean):
         super().__init__()
@@ -258,6 +267,17 @@ def test_what_was_accepted_for_a_training_step_is_patched_for_training(tmp_path)
         "by the program"
     )
     same(model, native)
+
+
+def test_a_model_that_has_no_training_mode_is_refused_in_a_sentence():
+    class Fixed(nn.Linear):
+        def train(self, mode=True):
+            if mode:
+                raise NotImplementedError("Calling train() is not supported yet.")
+            return super().train(mode)
+
+    with pytest.raises(TaskError, match="cannot be put into training mode; pass the function that builds"):
+        optimize_training(Fixed(2, 1), inputs=(torch.ones(1, 2),), device="cpu")
 
 
 def test_training_is_for_whole_models():

@@ -3,11 +3,8 @@
 torch.export gives one graph; where it cannot, Dynamo gives one for each piece between graph breaks.
 """
 
-import logging
 import operator
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +13,7 @@ import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
+from ..tasks.capture import quiet
 from ._target import Loaded, Whole, unchanged
 
 _DROPPED = (
@@ -246,16 +244,3 @@ def _told(reason: Any) -> str:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200] if lines else 'no message'}"
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide the exporter's own warnings and logs."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from ..records import content_key
-from ._capture import quiet
+from ..tasks.capture import quiet
 from ._print import Unprintable, check_printable, expression
 from ._records import DynamoForm
 from ._target import Loaded, tensors_of, unchanged

@@ -284,11 +284,27 @@ def _made(name: str, made: object, text: str | None, origin: Path, *, evaluates:
             f"{name}: expected a function that returns (module, inputs); it returned a {type(module).__name__}"
         )
     args, kwargs = _inputs(name, module, inputs)
+    _check_values(name, module, (args, kwargs))
     notes = []
     if evaluates and module.training:
         module.eval()
         notes.append("put into eval mode: training is not optimised")
     return Loaded(name, module, args, kwargs, text, origin, tuple(notes))
+
+
+def _check_values(name: str, module: nn.Module, inputs: object) -> None:
+    held = [*module.named_parameters(), *module.named_buffers()]
+    given = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    empty = [
+        key
+        for key, value in (*held, *((f"input {i}", leaf) for i, leaf in enumerate(given)))
+        if value.is_meta
+    ]
+    if empty:
+        raise TaskError(
+            f"{name} has {len(empty)} tensors on `meta`, {empty[0]!r} for one, which hold no values; build it on the "
+            "CPU, or give it memory and weights: module.to_empty(device='cpu'), then load_state_dict"
+        )
 
 
 def _inputs(name: str, module: nn.Module, inputs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:

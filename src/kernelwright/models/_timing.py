@@ -152,8 +152,9 @@ def _last_uses(capture: Capture, lasting: set[str]) -> dict[str, list[str]]:
 
 
 def _fact(value: torch.Tensor, views: str) -> Fact:
-    real = value.is_floating_point()
-    wide = value.detach().to(torch.float32 if real else torch.int64) if not value.is_complex() else value.real
+    plain = value.detach().dequantize() if value.is_quantized else value.detach()
+    real = plain.is_floating_point()
+    wide = plain.to(torch.float32 if real else torch.int64) if not plain.is_complex() else plain.real
     empty = not value.numel()
     finite = bool(torch.isfinite(wide).all()) if real else True
     rms = float(wide.square().mean().sqrt()) if real and finite and not empty else 0.0

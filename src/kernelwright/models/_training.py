@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..errors import TaskError
 from ..flow import optimize as search_op
 from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task
 from ..search import OnEvent, accepted_of
@@ -64,7 +65,12 @@ def optimize_training(
     """
     begun, used = time.monotonic(), device_of_models(device)
     loaded = replace(load_model(target, inputs), numerics=numerics)
-    loaded.module.train()
+    try:
+        loaded.module.train()
+    except NotImplementedError as error:  # of torch.export: what it made is in one mode for good
+        raise TaskError(
+            f"{loaded.name} cannot be put into training mode; pass the function that builds the model, not an archive"
+        ) from error
     step = capture_step(loaded)
     task = step_task(loaded, step)
     found = search(

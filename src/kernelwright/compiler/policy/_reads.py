@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ..tile import Expression, Guard, Load, parts_of, walk
 
 
-def reads(expression: Expression, share: float = 1.0) -> Iterator[tuple[Load, float]]:
+def reads(expression: Expression) -> Iterator[tuple[Load, float]]:
     """Yield loads with their shares; what is chosen from several loads, as of tensors side by side, reads one of them.
 
     Example:
@@ -14,16 +14,20 @@ def reads(expression: Expression, share: float = 1.0) -> Iterator[tuple[Load, fl
         >>> [(load.buffer, share) for load, share in reads(Guard(Literal(1), one, two))]
         [('one', 0.5), ('two', 0.5)]
     """
-    if isinstance(expression, Load):
-        yield expression, share
-    if isinstance(expression, Guard):
-        chosen, other = (_loads(part) for part in (expression.value, expression.other))
-        yield from reads(expression.condition, share)
-        yield from reads(expression.value, share * chosen / max(1, chosen + other))
-        yield from reads(expression.other, share * other / max(1, chosen + other))
-        return
-    for part in parts_of(expression):
-        yield from reads(part, share)
+    waiting = [(expression, 1.0)]
+    while waiting:
+        found, share = waiting.pop()
+        parts = [(part, share) for part in parts_of(found)]
+        if isinstance(found, Load):
+            yield found, share
+        elif isinstance(found, Guard):
+            chosen, other = _loads(found.value), _loads(found.other)
+            parts = [
+                (found.condition, share),
+                (found.value, share * chosen / max(1, chosen + other)),
+                (found.other, share * other / max(1, chosen + other)),
+            ]
+        waiting.extend(reversed(parts))
 
 
 def is_gathered(load: Load) -> bool:
@@ -33,6 +37,9 @@ def is_gathered(load: Load) -> bool:
 
 def _loads(expression: Expression) -> int:
     """Count the values that an expression loads, those that only say where to read apart."""
-    if isinstance(expression, Load):
-        return 1
-    return sum(map(_loads, parts_of(expression)))
+    count, waiting = 0, [expression]
+    while waiting:
+        found = waiting.pop()
+        count += isinstance(found, Load)
+        waiting.extend(() if isinstance(found, Load) else parts_of(found))
+    return count

@@ -1,6 +1,6 @@
 """Problem, Workload → Graph: the ATen operators of the reference and the data flow between them."""
 
-from ._capture import Argument, Graph, Node, Ref, capture, record_function, trace
+from ._capture import Argument, Graph, Node, Ref, capture, quiet, record_function, trace
 from ._packed import UNPACK, packed
 from ._recorded import recorded
 
@@ -12,6 +12,7 @@ __all__ = [
     "Ref",
     "capture",
     "packed",
+    "quiet",
     "record_function",
     "recorded",
     "trace",
