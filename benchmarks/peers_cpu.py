@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers_cpu [--only attention] [--group conv] [--dtype bfloat16] [--threads 1] [--clock cpu]
                                    [--tries 4] [--peers eager,onnxruntime] [--seconds 2] [--out rows.jsonl]
-    python -m benchmarks.peers_cpu --table rows.jsonl
+    python -m benchmarks.peers_cpu --table rows.jsonl [later.jsonl]
 
 A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
 `own` is the quickest of the first schedules that the policy offers (`--tries`), as a search would begin; `own-kept`
@@ -262,6 +262,11 @@ def attainable(path: Path) -> dict[str, object]:
     return {"attainable_us": found.attainable_us, "limit": found.limit, "terms_us": terms}
 
 
+def chosen_group(group: str, asked: str) -> bool:
+    """Whether a group is among those asked for, by parts of their names."""
+    return any(part in group for part in asked.split(","))
+
+
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for each problem: the variants' times over our own, the best peer, the share of the bound.
 
@@ -273,23 +278,25 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         by_problem.setdefault(str(row["problem"]), {})[str(row["variant"])] = row
     head = f"{'own us':>10}{'bound':>7}{'best/own':>10}{'best/kept':>11}"
     lines = [f"{'problem':34}" + "".join(f"{p:>13}" for p in PEERS) + head]
-    groups: dict[str, list[tuple[float, float]]] = {}
+    groups: dict[str, list[tuple[float, float, float]]] = {}
     for name, variants in by_problem.items():
         any_row = next(iter(variants.values()))
         times = {v: row["median_us"] for v, row in variants.items() if "median_us" in row}
         mine, best = times.get("own"), min(t for v, t in times.items() if v in PEERS)
         kept = min(t for v, t in times.items() if v in (*TORCH, "own"))
-        ratios = best / (mine or kept), best / kept
+        ratios = best / (mine or kept), best / kept, best / times.get("own-kept", mine or kept)
         groups.setdefault(str(any_row["group"]), []).append(ratios)
         cells = "".join(f"{times[p] / mine:13.2f}" if mine and p in times else f"{'-':>13}" for p in PEERS)
         whole = any_row["threads"] == any_row.get("cores", CORES)  # the bound is of all cores
         whole &= any_row["clock"] == "wall" or any_row["threads"] == 1
         share = f"{any_row['attainable_us'] / min(best, kept):7.2f}" if whole else f"{'-':>7}"
         lines.append(f"{name:34}{cells}{mine or 0:10.0f}{share}{ratios[0]:10.2f}{ratios[1]:11.2f}")
-    for group, pairs in groups.items():
-        own, kept = zip(*pairs, strict=True)
-        lines.append(f"{group}: geomean {geomean(own):.2f} over the best peer, {len(pairs)} problems, slowest "
-                     f"{min(own):.2f}; {geomean(kept):.2f} with torch's form where that is faster")  # fmt: skip
+    groups["all"] = [ratios for found in groups.values() for ratios in found]
+    for group, found in groups.items():
+        own, kept, same = zip(*found, strict=True)
+        lines.append(f"{group}: geomean {geomean(own):.2f} over the best peer, {len(found)} problems, slowest "
+                     f"{min(own):.2f}; {geomean(kept):.2f} with torch's form where that is faster; "
+                     f"{geomean(same):.2f} where results go to the same memory")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -304,7 +311,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="")
-    parser.add_argument("--group", default="")
+    parser.add_argument("--group", default="", help="parts of names, separated by commas; by default all")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--tries", type=int, default=4)
@@ -312,17 +319,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser.add_argument(
+        "--table", type=Path, nargs="+", help="rows of later files replace those of earlier ones"
+    )
     options = parser.parse_args()
     if options.table:
-        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
+        shown = [json.loads(line) for file in options.table for line in file.read_text().splitlines()]
+        print(table([row for row in shown if chosen_group(str(row["group"]), options.group)]))
         return
     torch.set_num_threads(options.threads)
     known = options.out.read_text().splitlines() if options.out and options.out.exists() else []
     rows: list[dict[str, Any]] = [json.loads(line) for line in known]
     done = {row["problem"] for row in rows}
     chosen = [
-        p for p in PROBLEMS if options.only in p.name and options.group in p.group and p.name not in done
+        p
+        for p in PROBLEMS
+        if options.only in p.name and chosen_group(p.group, options.group) and p.name not in done
     ]
     with tempfile.TemporaryDirectory() as folder:
         for number, problem in enumerate(chosen, 1):

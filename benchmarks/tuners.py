@@ -5,8 +5,9 @@
 DIR holds tables as `kernelwright tune` reads them; without it the spaces that come with the package are
 used. The figures are the median over seeds of the optimum's time over the best time found, with the 10 %
 and 90 % quantiles, the lowest median of any 20 seeds in a row, the share of the seeds that found the optimum, and the
-mean milliseconds of `ask` and `tell` together. What was chosen on some seeds is to be checked on others. `optuna-gp`
-among the names is Optuna's Gaussian process in the place of ours (docs/decisions/0008): slow, so only by name.
+mean CPU milliseconds of `ask` and `tell` together. What was chosen on some seeds is to be checked on others.
+`optuna-gp` among the names is Optuna's Gaussian process in the place of ours (docs/decisions/0008):
+slow, so only by name.
 """
 
 import argparse

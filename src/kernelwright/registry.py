@@ -1,5 +1,11 @@
-"""Finds extensions by the entry points of installed packages; built-in ones are registered the same way."""
+"""Finds extensions by the entry points of installed packages; built-in ones are registered the same way.
 
+The packages are read once a process and `sys.path`: a verification asks several times, and they are hundreds of files.
+"""
+
+import functools
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -36,5 +42,11 @@ class Registry:
             raise NotFoundError(f"no {self.kind} is called {name!r}; {known_names(name, points)}")
         return points[name].load()
 
-    def _points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=f"kernelwright.{self.group}")}
+    def _points(self) -> Mapping[str, EntryPoint]:
+        return _installed(f"kernelwright.{self.group}", tuple(sys.path))
+
+
+@functools.lru_cache
+def _installed(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    del path
+    return {point.name: point for point in entry_points(group=group)}

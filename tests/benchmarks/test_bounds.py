@@ -4,12 +4,12 @@ import re
 
 from benchmarks.peer_problems import PROBLEMS
 
-from benchmarks import bounds, hand_written
+from benchmarks import bounds, hand_written, peers_cpu
 
 
-def row(problem, variant, median_us, terms, **more):
+def row(problem, variant, least_us, terms, **more):
     head = {"problem": problem, "dtype": "float32", "threads": 1, "cores": 1, "terms_us": terms}
-    return {**head, "variant": variant, "median_us": median_us, **more}
+    return {**head, "variant": variant, "least_us": least_us, "median_us": 9 * least_us, **more}
 
 
 def test_problems_are_classed_and_those_outside_say_why():
@@ -39,6 +39,17 @@ def test_problems_are_classed_and_those_outside_say_why():
     assert "a peer's function" in reasons["quick"] and "masked keys" in reasons["masked"]
     assert "a call itself takes 5.0 us" in reasons["tiny"]
     assert "read before they are written" in reasons["through"] and "unexplained" in reasons["past"]
+
+
+def test_terms_are_found_again_for_problems_by_name(monkeypatch):
+    monkeypatch.setattr(peers_cpu, "attainable", lambda path: {"terms_us": {f"floor {path.stem}": 7.0}})
+    rows = [
+        row("tanh", "own", 10.0, {"floor l3": 1.0}, cores=64),
+        row("gone", "own", 10.0, {"floor l3": 1.0}),
+    ]
+    now, other = bounds.again(rows)
+    assert now["terms_us"] == {"floor tanh_float32": 7.0} and now["cores"] == peers_cpu.CORES
+    assert other == rows[1]
 
 
 def test_no_rows_are_said_to_be_none():

@@ -14,7 +14,7 @@ from kernelwright.bound._masks import Masks
 from kernelwright.bound._products import products as products_of
 from kernelwright.config import Settings
 from kernelwright.devices import Peak, detect
-from kernelwright.records import Contract
+from kernelwright.records import Contract, Distribution
 
 from .test_bound import DEVICE, PEAKS, FakeProblem, graph_of, tensor, workload_of
 
@@ -125,12 +125,32 @@ def test_a_call_comes_on_top_of_what_it_computes():
     assert (found.binding, found.time_us) == (without.binding, without.time_us)
 
 
+@pytest.mark.parametrize(
+    ("reference", "rows", "width", "pages"),
+    [
+        (lambda i, w: F.embedding(i, w), 1 << 15, 128, 64),  # 16 MiB, half a kilobyte a row
+        (lambda i, w: F.embedding(i, w), 1 << 14, 2048, 2 * 64),  # two pages a row
+        (lambda i, w: w.index_select(0, i), 1 << 15, 128, 64),
+        (lambda i, w: F.embedding(i, w), (1 << 15) - 1, 128, 0),  # the addresses of all pages are known
+        (lambda i, w: w * 2, 1 << 15, 128, 0),
+    ],
+)
+def test_rows_of_a_large_table_cost_the_pages_that_they_lie_on(reference, rows, width, pages):
+    rates = Rates(device="d", values={"pages": rate(1e6)})
+    given = workload_of(
+        tensor("i", 64, dtype="int64", distribution=Distribution(kind="integers", low=0, high=rows)),
+        tensor("w", rows, width),
+    )
+    found = bound(FakeProblem(reference, Contract()), given, DEVICE, PEAKS, rates)
+    assert sum(term.time_us for term in found.terms if term.name == "pages") == pages
+
+
 @pytest.mark.needs("C++ compiler")
 def test_rates_are_measured_once_and_lie_near_what_a_kernel_reaches(tmp_path):
     settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
     device = detect("cpu")
     rates = rates_of(device, settings)
-    assert {"exp", "erf", "div", "fresh", "call"} <= rates.values.keys()
+    assert {"exp", "erf", "div", "fresh", "pages", "call"} <= rates.values.keys()
     assert all(math.isfinite(r.value) and r.value > 0 for r in rates.values.values())
     assert rates.values["pow"].value < rates.values["erf"].value < rates.values["exp"].value
     begun = time.monotonic()

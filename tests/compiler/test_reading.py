@@ -56,6 +56,20 @@ def agrees(graph: Graph, shape) -> bool:
     return own == shape and all(eval(guard, {}, sizes) for guard in graph.guards)
 
 
+def test_probes_are_run_by_one_thread(tmp_path, monkeypatch):
+    problem = problem_of(
+        tmp_path, 'x="float32[rows, width]", workloads=[{"rows": 40, "width": 24}]', "return x + 1"
+    )
+    threads, at, before = [], Problem.at, torch.get_num_threads()
+    monkeypatch.setattr(Problem, "at", lambda *given: threads.append(torch.get_num_threads()) or at(*given))
+    torch.set_num_threads(2)
+    try:
+        assert read(problem).symbols
+        assert set(threads) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_hidden_and_confirm_workloads_are_not_looked_at(tmp_path):
     declaration = 'x="float32[rows, 2 * width]", workloads=[{"rows": 40, "width": 24}]'
     problem = problem_of(tmp_path, declaration, "a, b = x.chunk(2, -1)\n    return a * b")

@@ -4,11 +4,12 @@ import dataclasses
 
 import pytest
 import torch
-from tests.compiler.test_actions import graph_of
+from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_moves import start_of
 from tests.compiler.test_products import built
 from torch.nn import functional as F
 
+from kernelwright.compiler.actions import taken
 from kernelwright.compiler.graph import Gather, Native, Size, interpret
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.printers.cpp._bounds import MOST, bound
@@ -60,6 +61,18 @@ def test_printed_interpolations_are_right_and_in_lanes():
     assert source.count("kw::places(") == 2  # rows and the rows below share where columns lie
     source = cpp.source(states["many"].program)  # four rows at a time, then the rest
     assert (source.count("kw::load_at("), source.count("kw::places(")) == (4 * 4 + 4, 2 + 2)
+
+
+def test_a_product_finds_neighbours_where_it_reads_them():
+    """Its factors are functions of their own, without statements before them that could name anything."""
+    resized = start_of(lambda x, w: F.interpolate(x[None], scale_factor=3)[0] @ w, (40, 40), (120, 48))
+    linear = start_of(
+        lambda x, w: F.interpolate(x[None], scale_factor=3, mode="linear")[0] @ w, (40, 40), (120, 48)
+    )
+    for state in (resized, linear):
+        text = cpp.source(taken(state, BY_NAME["direct"], "mm").program)
+        assert text.count("kw::load_at(") == text.count("kw::places(") and "kw::Places" not in text
+    assert "kw::load_at(" in text
 
 
 def test_a_size_is_small_and_a_product_of_sizes_may_not_be():

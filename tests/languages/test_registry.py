@@ -24,9 +24,17 @@ def test_unknown_name_is_answered_with_the_known_ones():
 
 def test_what_is_not_a_language_is_refused(monkeypatch):
     point = EntryPoint("bad", "builtins:dict", "kernelwright.languages")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr(registry, "_installed", lambda *_: {"bad": point})
     with pytest.raises(InputError, match="makes a 'dict' and no Language"):
         get_language("bad")
+
+
+def test_packages_are_read_once_for_each_path(monkeypatch, tmp_path):
+    known, read = language_names(), []
+    monkeypatch.setattr(registry, "entry_points", lambda group: read.append(group) or [])
+    assert language_names() == known and not read
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not language_names() and read == ["kernelwright.languages"]
 
 
 def test_availability_names_the_tool_or_says_how_to_get_it():

@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import _admit, admit, verify
+from kernelwright.verify import Oracle, _admit, admit, precompute, verify
 
 TASK = """
 import kernelwright as kw
@@ -31,6 +31,16 @@ def test_what_passes_by_chance_is_tried_on_other_draws(tmp_path, monkeypatch):
     assert (found.cases, found.caught) == (2, {"float16": True}) and not found.adapted
     monkeypatch.setattr(_admit, "_tried", lambda *_: [("float16", False)])
     assert (admit(problem).cases, admit(problem).degenerate) == (4, True)
+
+
+def test_wrong_answers_are_tried_first_on_what_screenings_expect(tmp_path, monkeypatch):
+    (tmp_path / "double.py").write_text(TASK)
+    problem = Problem(load_task(tmp_path / "double.py"))
+    oracle, seen = Oracle(problem), []
+    precompute(oracle)
+    monkeypatch.setattr(Oracle, "make", lambda *_, **__: pytest.fail("it was made for the screening"))
+    monkeypatch.setattr(_admit, "_tried", lambda _, case: seen.append(case.seed) or [("zeros", True)])
+    assert admit(problem, oracle=oracle).caught == {"zeros": True} and seen == [oracle.screen_seed]
 
 
 POSITIVE = """

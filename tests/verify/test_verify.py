@@ -235,6 +235,18 @@ def test_few_bytes_of_expected_values_are_worked_out_by_one_thread(problem, monk
         torch.set_num_threads(before)
 
 
+def test_answers_to_another_state_are_worked_out_once_unless_they_drive_out_others(problem, monkeypatch):
+    oracle, workload = Oracle(problem), problem.task.workloads[0]
+    case = oracle.case(workload, 1)
+    other = oracle.with_state(case, 4)
+    assert other.inputs == case.inputs and any((other.state[k] != v).any() for k, v in case.state.items())
+    assert not torch.equal(other.outputs[0].output, case.outputs[0].output)
+    assert oracle.with_state(case, 4) is other and oracle.case(workload, 1) is case
+    assert oracle.again(case, 4) is not other and oracle.case(workload, 4) is not other
+    monkeypatch.setattr(_case, "_SMALL_SHARE", 0)
+    assert oracle.with_state(case, 5) is not oracle.with_state(case, 5)
+
+
 def test_what_is_compiled_and_never_run_is_unknown(problem, pool):
     source = SourceFile(path="k.hip", text="")
     candidate = Candidate(sources=(source,), language="hip", entry="k.hip:k", style="destination")

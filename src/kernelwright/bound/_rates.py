@@ -1,4 +1,4 @@
-"""How fast a CPU computes functions, gets fresh memory and is called: measured once, cached by fingerprint."""
+"""How fast a CPU computes functions, reaches memory and is called: measured once, cached by fingerprint."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,12 @@ from ..languages.cpp import LIBRARY, Cpp
 from ..languages.vectors import headers_of
 from ..records import BuildStatus, Candidate, Record, SourceFile, TensorSpec
 
-METHOD = 2
+METHOD = 3
 """Version of the measurement: rates of another version are measured again."""
 FRESH = "fresh"
 """Name of the rate of fresh memory, in bytes a second."""
+PAGES = "pages"
+"""Name of the rate of pages that are reached at random, as rows of a large table are."""
 CALL = "call"
 """Name of the rate of calls that do nothing, from Python, with a result of their own."""
 _SOURCE = Path(__file__).with_name("rates.cpp")
@@ -25,19 +27,19 @@ _NAMES = (
     "softplus", "mish", "div", "sqrt", "pow", "sin", "cos",
 )  # fmt: skip
 _ELEMENTS = 1 << 19
-_FRESH_BYTES, _CALLS = 64 << 20, 2000
+_FRESH_BYTES, _PAGES, _CALLS = 64 << 20, 1 << 16, 2000
 _REPEATS = 9
 
 
 class Rates(Record):
-    """Elements a second of each function in float32, bytes a second of fresh memory, of all cores; calls a second."""
+    """Elements a second of each function in float32, bytes of fresh memory, pages, of all cores; calls a second."""
 
     method: int = METHOD
     """Version of the measurement."""
     device: str
     """Fingerprint of the device."""
     values: dict[str, Peak] = {}
-    """By name of a function, `fresh` and `call`; empty where there is no compiler."""
+    """By name of a function, `fresh`, `pages` and `call`; empty where there is no compiler."""
 
 
 def rates_of(device: Device, settings: Settings | None = None) -> Rates:
@@ -46,7 +48,7 @@ def rates_of(device: Device, settings: Settings | None = None) -> Rates:
     Example:
         >>> from kernelwright.devices import detect
         >>> rates_of(detect("cpu")).method
-        2
+        3
     """
     if device.kind != "cpu":
         return Rates(device=device.fingerprint)
@@ -82,7 +84,17 @@ def _measured(device: Device, settings: Settings) -> dict[str, Peak]:
         values[name] = Peak(value=device.cores * _ELEMENTS / seconds, unit="elements", source=source)
     seconds = _least_seconds(library.get_function("fresh_memory"), _FRESH_BYTES)
     values[FRESH] = Peak(value=device.cores * _FRESH_BYTES / seconds, unit="bytes", source=source)
+    seconds = _page_seconds(library.get_function("random_pages"))
+    values[PAGES] = Peak(value=device.cores * _PAGES / seconds, unit="elements", source=source)
     return values | {CALL: _call_rate(library.get_function("nothing"))}
+
+
+def _page_seconds(random_pages: Callable[..., object]) -> float:
+    """Measure in memory as a tensor has it: in small pages."""
+    import torch
+
+    memory = torch.ones(_FRESH_BYTES // 4)
+    return _least_seconds(lambda count: random_pages(memory, count), _PAGES)
 
 
 def _call_rate(nothing: Callable[..., object]) -> Peak:

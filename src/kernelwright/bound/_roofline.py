@@ -36,7 +36,7 @@ def bound(
         workload: Sizes, dtypes and distributions.
         device: The device whose caches hold the call's bytes.
         peaks: Its measured peaks; a resource without a peak has no term.
-        rates: Its measured rates of functions, calls and fresh memory; none if only the floor is wanted.
+        rates: Its measured rates of functions, pages, calls and fresh memory; none if only the floor is wanted.
         fresh: Whether large outputs are in fresh memory at each call, as `malloc` has it; a worker keeps its own.
     """
     graph, contract = recorded(problem, workload), problem.task.contract

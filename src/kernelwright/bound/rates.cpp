@@ -1,4 +1,4 @@
-// How fast this processor computes functions, and how fast fresh memory comes: what a bound by peaks leaves out.
+// How fast this processor computes functions, gets fresh memory and reaches pages: what a bound by peaks leaves out.
 #include <sys/mman.h>
 
 #include "vector.h"
@@ -58,6 +58,20 @@ KW_KERNEL(fresh_memory) {
   volatile char* page = static_cast<char*>(memory);
   for (int64_t i = 0; i < bytes; i += 4096) page[i] = 1;
   munmap(memory, bytes + 4096);
+}
+
+// Reads a word at so many random places of a tensor, each likely on a page whose address no table of the processor
+// holds: what a row of a large table costs besides its bytes.
+KW_KERNEL(random_pages) {
+  const auto memory = args.tensor<const float>(0);
+  const int64_t count = args.integer(1);
+  uint64_t at = 1;
+  float sums[8] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    at = at * 6364136223846793005u + 1442695040888963407u;
+    sums[i % 8] += memory.data()[(at >> 33) % uint64_t(memory.numel())];
+  }
+  asm volatile("" : : "r"(sums) : "memory");
 }
 
 // What a call costs that does nothing.

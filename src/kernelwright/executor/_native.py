@@ -40,8 +40,8 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 """The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call
 them. Files of a unit are compiled as one, since their headers take longer than most of them."""
 _ENGINE: Final = "warps"
-_DEFINED: Final = re.compile(r"^[a-z][\w:<>*& ]*?\b(\w+)\([^;]*$", re.MULTILINE)
-"""A function of a file, where its definition begins."""
+_FUNCTION: Final = re.compile(r"^[A-Za-z][\w:<>*& ]*?\b(\w+)\(", re.MULTILINE)
+"""A function of a file or header, where its declaration or definition begins."""
 _CALLED: Final = re.compile(r"\b(\w+)\(")
 _MORE_HEADERS: Final = ("tcgen05.h", "video.h")
 """What the code of some kernels includes besides those of all."""
@@ -136,15 +136,20 @@ def part_library(name: str) -> Path:
 
 @functools.lru_cache
 def _functions(part: str) -> frozenset[str]:
+    """Name the functions of a part that headers of translated kernels declare."""
     files = (file for files, _ in _PARTS[part].values() for file in files)
-    return frozenset(name for file in files for name in _DEFINED.findall((NATIVE / file).read_text()))
+    defined, declared = (
+        {name for file in chosen for name in _FUNCTION.findall((NATIVE / file).read_text())}
+        for chosen in (files, ("runtime.h", *_MORE_HEADERS))
+    )
+    return frozenset(defined & declared)
 
 
 def parts_for(source: str) -> list[str]:
     """Name the parts of the engine that a translated kernel calls beyond what every kernel needs.
 
     Example:
-        >>> parts_for("mbarrier_init(w, m, at, count, 1);"), parts_for("barrier(w, m, id, threads, true, 1);")
+        >>> parts_for("q = mbarrier_test(w, m, at);"), parts_for("f.put(t, 1); barrier(w, m, id, n, true, 1);")
         (['copies'], [])
     """
     called = set(_CALLED.findall(source))

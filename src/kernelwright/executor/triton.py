@@ -229,9 +229,8 @@ def _map_of(value: Any, view: Any, box: tuple[int, ...], swizzle: int, fill: str
     steps = value.element_strides or [1] * view.dim()
     if steps[0] != 1:
         raise NotExecutedError("not executed: a tensor descriptor that skips images")
-    return Im2colMap(
-        view, box, swizzle, fill, value.pixel_box_lower_corner, value.pixel_box_upper_corner, steps[1:-1]
-    )
+    lower, upper = value.pixel_box_lower_corner, value.pixel_box_upper_corner
+    return Im2colMap(view, box, swizzle, fill, lower=lower, upper=upper, steps=steps[1:-1])
 
 
 def _dtype(name: str) -> str:

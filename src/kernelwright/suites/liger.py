@@ -173,13 +173,21 @@ def extra_configs(text: str) -> dict[str, object]:
     Example:
         >>> extra_configs("run(extra_configs={'eps': 1e-6, 'T': T})")
         {'eps': 1e-06}
+        >>> extra_configs("extra_configs = {'H': 512}\\nrun(extra_configs=extra_configs)")
+        {'H': 512}
     """
     found: dict[str, object] = {}
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.keyword) and node.arg == "extra_configs" and isinstance(node.value, ast.Dict):
-            for key, value in zip(node.value.keys, node.value.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant | ast.UnaryOp):
-                    found[str(key.value)] = ast.literal_eval(value)
+        match node:
+            case ast.keyword(arg="extra_configs", value=ast.Dict(keys=keys, values=values)):
+                pairs = zip(keys, values, strict=True)
+            case ast.Assign(targets=[ast.Name(id="extra_configs")], value=ast.Dict(keys=keys, values=values)):
+                pairs = zip(keys, values, strict=True)
+            case _:
+                continue
+        for key, value in pairs:
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant | ast.UnaryOp):
+                found[str(key.value)] = ast.literal_eval(value)
     return found
 
 

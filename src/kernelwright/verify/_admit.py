@@ -75,7 +75,7 @@ def admit(
 
     Args:
         problem: The task.
-        oracle: Expected values to share.
+        oracle: Expected values to share; those of its screenings are what mutants are tried on first.
         deadline_s: Seconds for the whole.
 
     Raises:
@@ -92,7 +92,7 @@ def admit(
             continue
         if time.monotonic() >= end:
             raise TimeoutError("the deadline of the admission came first")
-        case = oracle.case(workload, seeds.draw())
+        case = oracle.case(workload, oracle.screen_seed if number < len(search) else seeds.draw())
         if not case.usable:
             unusable.append(workload.name)
             continue

@@ -24,6 +24,8 @@ from ._two_sample import LEARNT, SampledOutput, calls_for, learn
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
+_SMALL_SHARE = 1 / 8
+"""Share of the bytes kept that a case with another state may have: others take longer to make."""
 _PERTURBATIONS = ((1 << 18, 8), (1 << 20, 4), (4 << 20, 2))
 """Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
 estimate that is far too low for one element in some thousands: `Case.closer` is for who fails there by a little."""
@@ -133,7 +135,8 @@ class Oracle:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._cases: OrderedDict[tuple[str, int], Case] = OrderedDict()
+        self._cases: OrderedDict[tuple[str, int, int], Case] = OrderedDict()
+        """By workload, seed of the inputs and seed of the state."""
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
         self._relations: dict[str, tuple[Relation, ...]] = {}
@@ -157,7 +160,7 @@ class Oracle:
 
     def case(self, workload: Workload, seed: int) -> Case:
         """Return the case of a workload and a seed, made at most once while it is kept."""
-        key = (workload.name, seed)
+        key = (workload.name, seed, seed)
         if key not in self._cases:
             inputs = self.problem.inputs(workload, seed)
             self._cases[key] = self.make(workload, seed, inputs, self.problem.state(workload, seed))
@@ -263,10 +266,21 @@ class Oracle:
 
     def again(self, case: Case, seed: int) -> Case:
         """Return a case of the same workload and state with other inputs; kept like any other."""
-        key = (case.workload.name, seed)
+        key = (case.workload.name, seed, case.seed)
         if key not in self._cases:
             inputs = self.problem.inputs(case.workload, seed)
             self._cases[key] = self.follow(case, seed, inputs, case.state)
+            self._forget()
+        return self._cases[key]
+
+    def with_state(self, case: Case, seed: int) -> Case:
+        """Return a case of the same inputs with another state; kept unless it would drive out others."""
+        key = (case.workload.name, case.seed, seed)
+        if key not in self._cases:
+            made = self.follow(case, case.seed, case.inputs, self.problem.state(case.workload, seed))
+            if made.nbytes > _KEPT_BYTES * _SMALL_SHARE:
+                return made
+            self._cases[key] = made
             self._forget()
         return self._cases[key]
 

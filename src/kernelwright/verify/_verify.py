@@ -81,7 +81,7 @@ def verify(
             many; what is not done by then is unknown.
         most_s: Seconds by the clock, waiting or not.
         oracle: Expected values to share between calls on the same problem.
-        disabled: Names of checks to leave out, for tests of the harness itself.
+        disabled: Names of checks to leave out: in tests of the harness itself, and where only a refusal counts.
         on_right: Called when it was right on a first workload: what is worth beginning then, and not for who is wrong.
     """
     oracle = oracle or Oracle(problem)

@@ -278,8 +278,10 @@ def test_baselines_are_prepared_for_once_a_candidate_is_built(tmp_path, monkeypa
     with Acceptance(problem, detect("cpu"), (), names, settings=settings, languages=("torch",)) as judge:
         judge.precompute()
         assert prepared == [([], ("torch",))], "the first build and its worker have the processor"
-        judge.vet(*made("def run(x):\n    return x * 2\n"))
+        vetted = judge.vet(*made("def run(x):\n    return x * 2\n"))
     assert prepared[1:] == [([problem.baseline(n, problem.task.workloads[0]).flags for n in names], ())]
+    checked = {finding.check for finding in vetted.verdict.findings}
+    assert {"deployment", "finished"} <= checked and "endurance" not in checked, "left to the acceptance"
 
 
 @pytest.mark.long

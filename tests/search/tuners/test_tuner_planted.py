@@ -82,6 +82,25 @@ def test_the_default_finds_one_good_region():
     assert found(RecordedSpace.planted("region", space, time_us), "gp", 60) == 1.0
 
 
+def test_the_default_leaves_a_broad_plateau_for_a_narrow_ridge():
+    """Most good ones share a cache; the best do without, where four parameters must be right at once."""
+    space = space_of(
+        x=(16, 32, 48, 64, 96, 128, 192, 256), y=POWERS[:5], width=range(1, 5), height=range(1, 5),
+        ahead=(False, True), shared=(False, True),
+    )  # fmt: skip
+
+    def time_us(c):
+        if c["x"] & (c["x"] - 1) or 3 in (c["width"], c["height"]):
+            return 600.0
+        if c["shared"]:
+            small = 1.8 if c["x"] * c["y"] < 128 else 1.0
+            return 12.0 * small * (1 + 0.004 * (c["width"] + c["height"]) + 0.01 * (not c["ahead"]))
+        halvings = (c["y"] * c["width"] * 4 // c["height"]).bit_length() - 1 + (not c["ahead"])
+        return 10.0 * 1.2**halvings * (1.25 if halvings else 1.0) * (1.4 if c["x"] == 16 else 1.0)
+
+    assert found(RecordedSpace.planted("basins", space, time_us), "gp", 80) == 1.0
+
+
 def test_noise_does_not_lead_the_default_astray():
     noise = random.Random(0)
     noisy = RecordedSpace.planted("noisy", BOWL.space, lambda c: separable(c) * noise.uniform(0.97, 1.03))

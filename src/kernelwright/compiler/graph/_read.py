@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from ...records import ScalarSpec, Split, TensorSpec, Workload
-from ...tasks import Problem
+from ...tasks import Problem, one_thread
 from ...tasks.capture import Graph as CapturedGraph
 from ...tasks.capture import Ref, record_function, trace
 from ._alike import NotAlike, join
@@ -70,13 +70,14 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     def moves(name: str) -> bool:
         return _agreed([one, *itertools.islice(tried([name]), 1)], served, least=2) is not None
 
-    axes = tuple(first.axes)
-    if weights_fixed:
-        axes = tuple(name for name in axes if not _sizes_weights(problem, first, name))
-        served = [w for w in served if [s.shape for s in w.state] == [s.shape for s in first.state]]
-    found = _agreed([one, *tried(axes)], served)
-    if found is None and 0 < len(free := tuple(filter(moves, axes))) < len(axes):
-        found = _agreed([one, *tried(free)], served)
+    with one_thread():  # probes are small, and many
+        axes = tuple(first.axes)
+        if weights_fixed:
+            axes = tuple(name for name in axes if not _sizes_weights(problem, first, name))
+            served = [w for w in served if [s.shape for s in w.state] == [s.shape for s in first.state]]
+        found = _agreed([one, *tried(axes)], served)
+        if found is None and 0 < len(free := tuple(filter(moves, axes))) < len(axes):
+            found = _agreed([one, *tried(free)], served)
     return replace(found or one[1], error_floor=problem.task.contract.error_floor)
 
 

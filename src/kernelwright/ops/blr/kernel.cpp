@@ -23,9 +23,9 @@ struct Factor {
 
 // Groups times tiles of a factor, one after another; put(sum, row, column of the group, group).
 template <class Put>
-void multiplied(const Factor& f, const InPlace& rows, int64_t count, int64_t first, int64_t last, Put put) {
+void multiplied(const Factor& f, const InPlace<float>& rows, int64_t count, int64_t first, int64_t last, Put put) {
   const Shape s = f.shape();
-  const PackedProduct<Tile, float> product{s, f.panels};
+  const PackedProduct<Tile, float, float> product{s, f.panels};
   const int64_t tiles = product.tiles();
   for (int64_t i = first; i < last;) {
     const int64_t group = i / tiles, end = std::min(last, (group + 1) * tiles);
@@ -36,7 +36,7 @@ void multiplied(const Factor& f, const InPlace& rows, int64_t count, int64_t fir
 }
 int64_t tiles_of(const Factor& f) {
   const Shape s = f.shape();
-  return f.groups * PackedProduct<Tile, float>{s, f.panels}.tiles();
+  return f.groups * PackedProduct<Tile, float, float>{s, f.panels}.tiles();
 }
 
 // Where what lies between begins in a row, and how it is stored: lanes beyond a run's last are not its own.

@@ -41,6 +41,8 @@ HARNESS_VERSION = 19
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
 _SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S, _SIZES_S = 20.0, 120.0, 40.0, 30.0, 40.0
+_NOT_VETTED = frozenset({"endurance"})
+"""Checks left to the acceptance: two seconds each, whatever the candidate."""
 _MOST_CONFIRM = 2
 """Confirm workloads that are timed at most; all of them are verified."""
 _LEAST_SHARE = 0.5
@@ -158,9 +160,9 @@ class Acceptance:
         return evaluation_of(candidate, build, verdict, timing, decision, "screen", stages, times)
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
-        """Verify a candidate in full, including hidden workloads, without timing."""
+        """Verify a candidate as for acceptance, including hidden workloads, without timing: a refusal saves more."""
         stages = Stages(deadline_s)
-        verdict = self._verify(candidate, build, "full", stages)
+        verdict = self._verify(candidate, build, "full", stages, left_out=_NOT_VETTED)
         decision = decide(None, verdict, self._bounds, self._problem.task.contract)
         return evaluation_of(candidate, build, verdict, None, decision, "full", stages)
 
@@ -318,6 +320,7 @@ class Acceptance:
         depth: Depth,
         stages: Stages,
         seeds: Sequence[int] | None = None,
+        left_out: frozenset[str] = frozenset(),
     ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
         first build and worker, and neither a refusal nor what nothing times needs them."""
@@ -326,7 +329,7 @@ class Acceptance:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
             return verify(
-                self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds,
+                self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds, disabled=left_out,
                 deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
                 on_right=lambda: self._pool.prepare(natives),

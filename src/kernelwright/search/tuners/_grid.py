@@ -12,6 +12,7 @@ from ...records import Configuration, Scalar, Space
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 MOST_ENUMERATED = 200_000
 """A space with more combinations than this is sampled instead of enumerated."""
@@ -135,4 +136,4 @@ def _twos(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
-__all__ = ["Floats", "Grid", "Ints"]
+__all__ = ["Bools", "Floats", "Grid", "Ints"]

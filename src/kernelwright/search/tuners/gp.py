@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from ...records import Space
 from ._finite import FiniteTuner
-from ._grid import Floats, Ints
+from ._grid import Bools, Floats, Ints
 from ._protocol import Observation
 from ._surrogate import Surrogate
 
@@ -25,6 +25,10 @@ _TUNE_EVERY = 4
 """Asks between two fits of the model's hyperparameters."""
 _ELITE = 5
 """Every other ask is for a neighbour of one of this many best: the model misses isolated peaks."""
+_STAGNANT, _GAIN = 10, 0.02
+"""After this many evaluations without a gain of this share the search is stagnant."""
+_DECISIVE, _LEAST_WITHOUT = 0.05, 4
+"""A value of the best is decisive if the best of so many or more without it is slower by more than this share."""
 _MOST_KNOWN = 400
 """Most observations of a warm start to model: time grows with their cube."""
 _HINT_TRUST, _HINT_WEIGHT = 0.7, 5.0
@@ -35,11 +39,12 @@ class GaussianProcess(FiniteTuner):
     """Model the log time, ask where the expected improvement is greatest.
 
     The space is finite, so every allowed open configuration is scored and none is proposed twice. Asks
-    alternate between all of them and the neighbours of the best few. A failure counts as average, not as slow,
-    because the best is often next to failures. After a warm start the model describes the difference from a
-    multiple of what the hint's own model predicts; the multiple is estimated online and falls to zero if the hint
-    misleads.
-    Source: Jones, Schonlau and Welch, Efficient Global Optimization, 1998.
+    alternate between all of them and the neighbours of the best few. While the search is stagnant every other ask
+    is for the best without one of the values to which the best owes most, each such value in turn. A failure
+    counts as average, not as slow, because the best is often next to failures. After a warm start the model
+    describes the difference from a multiple of what the hint's own model predicts; the multiple is estimated
+    online and falls to zero if the hint misleads.
+    Source: Jones, Schonlau and Welch, Efficient Global Optimization, 1998; Glover, Tabu Search, part I, 1989.
 
     Example:
         >>> from kernelwright.records import Parameter
@@ -57,6 +62,8 @@ class GaussianProcess(FiniteTuner):
         self._surrogate = Surrogate(self.grid.coordinates)
         self._hint: Floats | None = None
         self._modelled = 0
+        self._near = False
+        self._forbidden = 0
         self._threads = ThreadpoolController()
         self._opening = min(_MOST_OPENING, max(2, round(len(self.grid) ** 0.5 / 2)))
 
@@ -68,8 +75,8 @@ class GaussianProcess(FiniteTuner):
         )
         if len({t for t in known.values() if t is not None}) > 1:
             model = Surrogate(self.grid.coordinates)
-            model.fit(np.array(list(known)), _targets(list(known.values())))
-            self._hint = model.predict(np.arange(len(self.grid)))[0]
+            model.fit(np.array(list(known)), _targets(list(known.values()), np.ones(len(known), dtype=bool)))
+            self._hint = model.predict()[0]
 
     def _next(self) -> int:
         with self._threads.limit(limits=1):  # small matrices: threads cost more than they save
@@ -80,14 +87,46 @@ class GaussianProcess(FiniteTuner):
         if asked < self._opening or len(self._worked()) < 2:
             return self._spread()
         told = np.array(list(self.times_us), dtype=np.int64)
-        targets = _targets([self.times_us[row] for row in told.tolist()])
+        allowed = self._without_decisive() if self._modelled % 2 and self._stagnant(asked) else None
+        if allowed is None:
+            return self._most_promising(told, np.ones(len(told), dtype=bool), self._candidates())
+        return self._most_promising(told, allowed[told], np.flatnonzero(allowed & self.open))
+
+    def _most_promising(self, told: Ints, among: Bools, rows: Ints) -> int:
+        """Return the row with the greatest expected improvement over the best of some that were told."""
+        targets = _targets([self.times_us[row] for row in told.tolist()], among)
         mean = self._trend(told, targets)
         self._surrogate.fit(told, targets - mean[told], tune=self._modelled % _TUNE_EVERY == 0)
         self._modelled += 1
-        rows = self._candidates()
-        residual, deviation = self._surrogate.predict(rows)
-        best = min(t for t, row in zip(targets, told, strict=True) if self.times_us[int(row)] is not None)
-        return int(rows[_log_expected_improvement(mean[rows] + residual, deviation, best).argmax()])
+        residual, deviation = self._surrogate.predict()
+        worked = np.array([self.times_us[row] is not None for row in told.tolist()])
+        best = float(targets[among & worked].min())
+        return int(rows[_log_expected_improvement((mean + residual)[rows], deviation[rows], best).argmax()])
+
+    def _stagnant(self, asked: int) -> bool:
+        """Return whether the last evaluations brought little."""
+        best_us, last = math.inf, self._opening
+        for number, time_us in enumerate(self.times_us.values()):
+            if time_us is not None and time_us < best_us * (1 - _GAIN):
+                best_us, last = time_us, max(number, self._opening)
+        return bool(asked - last >= _STAGNANT)
+
+    def _without_decisive(self) -> Bools | None:
+        """Return which rows lack a decisive value of the best, the next such value in turn; none if there is none."""
+        worked, levels = self._worked(), self.grid.levels
+        least_us, best = worked[0]
+        found: list[tuple[float, Bools]] = []
+        for parameter, value in enumerate(levels[best]):
+            allowed = levels[:, parameter] != value
+            times_us = [time_us for time_us, row in worked if allowed[row]]
+            decisive = len(times_us) >= _LEAST_WITHOUT and times_us[0] > least_us * (1 + _DECISIVE)
+            if decisive and (allowed & self.open).any():
+                found.append((times_us[0], allowed))
+        if not found:
+            return None
+        found.sort(key=lambda one: -one[0])
+        self._forbidden += 1
+        return found[(self._forbidden - 1) % len(found)][1]
 
     def _spread(self) -> int:
         """Draw a few hundred open rows and return the one farthest from all rows asked for."""
@@ -100,7 +139,8 @@ class GaussianProcess(FiniteTuner):
         return int(drawn[apart.argmax()])
 
     def _candidates(self) -> Ints:
-        if self._modelled % 2:
+        self._near = not self._near
+        if self._near:
             elite = [row for _, row in self._worked()[:_ELITE]]
             near = {n for row in elite for n in self.grid.neighbours(row) if self.open[n]}
             if near:
@@ -126,14 +166,16 @@ def _representative(known: dict[int, float | None]) -> dict[int, float | None]:
     return {row: known[row] for row in (*best[: _MOST_KNOWN // 2], *others)}
 
 
-def _targets(times_us: Sequence[float | None]) -> Floats:
-    """Turn times into regression targets: log times, slow ones compressed, mean 0, deviation 1 at most."""
+def _targets(times_us: Sequence[float | None], among: Bools) -> Floats:
+    """Turn times into regression targets: log times, mean 0, deviation 1 at most.
+
+    What is slower than the median of those among which the best is sought is compressed.
+    """
     worked = np.array([t is not None for t in times_us])
     logs = np.log([t for t in times_us if t is not None])
-    median = np.median(logs)
-    logs = np.where(logs > median, median + _SLOW_SLOPE * (logs - median), logs)
-    targets = np.full(len(times_us), np.median(logs))
-    targets[worked] = logs
+    median = np.median(logs[among[worked]])
+    targets = np.full(len(times_us), median)
+    targets[worked] = np.where(logs > median, median + _SLOW_SLOPE * (logs - median), logs)
     scaled: Floats = (targets - targets.mean()) / max(float(targets.std()), _LEAST_SPREAD)
     return scaled
 

@@ -37,12 +37,11 @@ class WeightsFollowed:
         placed = trial.place(case)[0]
         trial.call([placed])
         for step, in_place in ((3, True), (4, False)):
-            state = trial.problem.state(case.workload, case.seed + step)
-            other = trial.oracle.follow(case, case.seed, case.inputs, state)
+            other = trial.oracle.with_state(case, case.seed + step)
             if not other.usable:
                 continue
             trial.refill(placed, case)
-            placed.worker.set_state(state, deadline_s=trial.limit_s(), in_place=in_place)
+            placed.worker.set_state(other.state, deadline_s=trial.limit_s(), in_place=in_place)
             when = f"after the state was changed {'in place' if in_place else 'by loading'}, "
             found = compare_outputs(self.name, trial.call([placed])[0], other, when)
             if found.status == "fail":

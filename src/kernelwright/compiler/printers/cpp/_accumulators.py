@@ -49,7 +49,7 @@ class Accumulators:
     """Sums in float64 that take in vectors several at a time, added in pairs before they are widened."""
 
     def __post_init__(self) -> None:
-        self.scope = Scope(self.program)
+        self.scope = Scope(self.program, fresh=[])
 
     @property
     def _in_lanes(self) -> bool:

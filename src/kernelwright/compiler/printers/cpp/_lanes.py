@@ -125,12 +125,17 @@ class Lanes:
             return ""
         row = replace(e, index=(*before, number(0)))
         start = offset(row.index, self.scope.program.buffer(e.buffer).shape)
+        return f"kw::load_at({self._address(row, start)}, {self._places(place)}, lanes)"
+
+    def _places(self, place: str) -> str:
+        """Name how far apart computed places lie, which all loads at them share, or print it where nothing names it."""
+        found = f"kw::places({place}, lanes)"
+        if self.scope.fresh is None:
+            return found
         if place not in self.scope.places:
-            self.scope.places[place] = f"{e.buffer}_places{len(self.scope.places)}"
-            self.scope.fresh.append(
-                f"const kw::Places {self.scope.places[place]} = kw::places({place}, lanes);"
-            )
-        return f"kw::load_at({self._address(row, start)}, {self.scope.places[place]}, lanes)"
+            name = self.scope.places[place] = f"kw_places{len(self.scope.places)}"
+            self.scope.fresh.append(f"const kw::Places {name} = {found};")
+        return self.scope.places[place]
 
     def _address(self, e: Load, place: Expression) -> str:
         return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"

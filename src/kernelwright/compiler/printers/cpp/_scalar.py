@@ -83,8 +83,8 @@ class Scope:
     """Loads that read a tile's copy, as vectors."""
     places: dict[str, str] = field(default_factory=dict)
     """Computed places of lanes → the name of how far apart they lie, which all loads at them share."""
-    fresh: list[str] = field(default_factory=list)
-    """Declarations of such names that come before the next statement."""
+    fresh: list[str] | None = None
+    """Declarations of such names, to be printed before the next statement; none where expressions stand alone."""
 
 
 @dataclass

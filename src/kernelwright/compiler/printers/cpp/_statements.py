@@ -70,8 +70,8 @@ class Body(Accumulators):
         places = dict(self.scope.places)
         for s in body:
             printed = self._statement(s, depth)
-            lines += ["  " * depth + line for line in self.scope.fresh]
-            self.scope.fresh.clear()
+            lines += ["  " * depth + line for line in self.scope.fresh or ()]
+            self.scope.fresh = []
             lines += printed
         self.scope.places = places
         return lines
@@ -194,8 +194,7 @@ class Body(Accumulators):
 
     def _restore(self, s: tuple[dict[str, Kind], str, dict[tuple[str, str], str], dict[str, Begin]]) -> None:
         self.scope.lanes, self.scope.axis, self.scope.parts, self.monoids = s
-        self.paired = frozenset()
-        self.scope.fresh.clear()
+        self.paired, self.scope.fresh = frozenset(), []
 
     def _head(self, s: Loop) -> str:
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
