@@ -71,7 +71,7 @@ def test_a_product_finds_neighbours_where_it_reads_them():
     )
     for state in (resized, linear):
         text = cpp.source(taken(state, BY_NAME["direct"], "mm").program)
-        assert text.count("kw::load_at(") == text.count("kw::places(") and "kw::Places" not in text
+        assert text.count("kw::load_at(") == text.count("kw::places(") and "kw::LanePlaces" not in text
     assert "kw::load_at(" in text
 
 

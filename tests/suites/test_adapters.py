@@ -336,18 +336,6 @@ class TestTritonBench(SuiteConformance):
             assert [s.shape for s in workload.arguments] == [(4, 8)]
             assert suite.candidate(task, file).entry == "entry.py:run"
 
-    def test_a_reference_in_triton_is_refused_with_the_reason(self, tmp_path):
-        suite, data = self.suite(), self.checkout(tmp_path)
-        (problem,) = suite.problems(data)
-        file = data / problem.file
-        file.write_text("import triton\n" + file.read_text())
-        with (
-            setup(suite, data) as given,
-            pytest.raises(TaskError, match="a CPU interprets it"),
-            given.task(problem),
-        ):
-            pass
-
     def test_a_test_that_fails_further_on_gives_a_task_and_no_verdict_of_the_benchmark(self, tmp_path):
         suite, data = self.suite(), self.checkout(tmp_path)
         (problem,) = suite.problems(data)

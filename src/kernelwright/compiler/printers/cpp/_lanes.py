@@ -134,7 +134,7 @@ class Lanes:
             return found
         if place not in self.scope.places:
             name = self.scope.places[place] = f"kw_places{len(self.scope.places)}"
-            self.scope.fresh.append(f"const kw::Places {name} = {found};")
+            self.scope.fresh.append(f"const kw::LanePlaces {name} = {found};")
         return self.scope.places[place]
 
     def _address(self, e: Load, place: Expression) -> str:

@@ -159,18 +159,18 @@ KW_INLINE M to_integers(F x) { return __builtin_convertvector(x, M); }
 KW_INLINE M min_integers(M a, M b) { return a < b ? a : b; }
 KW_INLINE M max_integers(M a, M b) { return a > b ? a : b; }
 // Where lanes read: within one vector after the first lane's place and none beyond the last lane's, or anywhere.
-struct Places {
+struct LanePlaces {
   M at, from, near;  // from the first lane's on; which elements of one vector there
   bool are_near;
 };
-template <class Lanes> KW_INLINE Places places(M at, Lanes lanes) {
+template <class Lanes> KW_INLINE LanePlaces places(M at, Lanes lanes) {
   const M from = at - at[0];
   const int32_t span = from[lanes.count - 1];
   const bool are_near = static_cast<uint32_t>(span) < static_cast<uint32_t>(W);
   return {at, from, iota() <= span, are_near && all((from >= 0) & (from <= span), lanes)};
 }
 // Lane k gets p[at[k]]: near ones are picked from one load, which touches nothing beyond the last lane's.
-template <class Lanes> KW_INLINE F load_at(const float* p, const Places& places, Lanes lanes) {
+template <class Lanes> KW_INLINE F load_at(const float* p, const LanePlaces& places, Lanes lanes) {
   if (places.are_near) {
     const F near = load_where(p + places.at[0], places.near, Full{});
     return shuffle(near, near, places.from);
