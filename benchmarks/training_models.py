@@ -172,7 +172,7 @@ class Patches(nn.Module):
 
 
 class Tables(nn.Module):
-    """Embeddings of categories beside numbers, and a head: recommendation."""
+    """Embeddings of categories next to numbers, and a head: recommendation."""
 
     def __init__(self, tables: int = 6, rows: int = 100, width: int = 16) -> None:
         super().__init__()

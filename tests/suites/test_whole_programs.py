@@ -164,7 +164,7 @@ def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypat
         assert judge_both(given, bf16, file).theirs.status == "wrong"
         (found,) = diagnose(given, [fp32], admits=False)
     assert (found.loads, found.reason) == (
-        False, "origin/fp32/doubled.cu has no program beside it that calls it",
+        False, "origin/fp32/doubled.cu has no program next to it that calls it",
     )  # fmt: skip
 
 

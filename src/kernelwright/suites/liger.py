@@ -35,7 +35,7 @@ def transformers_version_dispatch(version, before, after, before_args=(), after_
 
 
 """
-"""What scripts take from Liger's package and from the scripts beside them."""
+"""What scripts take from Liger's package and from the scripts next to them."""
 _MODEL = '''
 
 tokens = 1024
@@ -107,7 +107,7 @@ class Liger(ModuleForm):
         correctness="one draw after one public seed, each element within tolerances, absolute and relative, that each "
         "test names by dtype; NaN and infinities at the same places",
         timing="median of Triton's do_bench, forward, backward and both, over lengths or models",
-        score="time and peak memory beside PyTorch's or Transformers' form",
+        score="time and peak memory against PyTorch's or Transformers' form",
         trials=1, tolerance=1e-4, timed=100, seed=42,
         here="forward alone, at the sizes of the script's default model; the tolerances are those of its test of RMS "
         "norm (1e-4 absolute for float32, 0.2 and 2 % for bfloat16); median of 100 calls by the host's clock",

@@ -55,7 +55,7 @@ class MSKernelBench(ProgramForm):
         file = data / problem.file
         program = file.with_name(f"test_{file.name}")
         if not program.is_file():
-            raise TaskError(f"{problem.file} has no program beside it that calls it")
+            raise TaskError(f"{problem.file} has no program next to it that calls it")
         text = program.read_text()
         found = _PLACE.search(text)
         if found is None:
