@@ -44,8 +44,8 @@ class Clocked(PlantedJudge):
     ("limits", "before_s", "screened", "until_s"),
     [
         ({"minutes": 3.0, "search_minutes": 1.0}, 0.0, 3, 50.0),
-        ({"minutes": 3.0, "search_minutes": 1.0}, 40.0, 3, 90.0),
-        ({"minutes": 3.0}, 0.0, 9, 110.0),
+        ({"minutes": 3.0, "search_minutes": 1.0}, 40.0, 2, 80.0),
+        ({"minutes": 3.0}, 0.0, 6, 80.0),
         ({"search_minutes": 1.5}, 0.0, 6, 80.0),
     ],
 )
@@ -137,9 +137,9 @@ def test_the_time_kept_for_the_acceptance_follows_what_its_stages_took():
         return meter.left_s() - meter.left_to_explore_s()
 
     assert kept_s(1) == 15.0 and kept_s(10) == 90.0
-    assert kept_s(1, verify=4.0, baselines=13.0) == 21.0
-    assert kept_s(1, verify=4.0, baselines=13.0, screen=1.5) == 27.0
-    assert kept_s(1, precompute=3.0, verify=1.0, baselines=13.0) == 21.0
+    assert kept_s(2, verify=4.0, baselines=13.0) == 46.0
+    assert kept_s(2, verify=4.0, baselines=13.0, screen=1.5) == 52.0
+    assert kept_s(2, precompute=3.0, verify=1.0, baselines=13.0) == 46.0
     assert kept_s(1, verify=30.0) == 30.0 and kept_s(10, verify=300.0) == 90.0
 
 
