@@ -44,7 +44,7 @@ CASES = {
         "kw::pick(",
     ),
     "terms": (lambda x: (x * x).sum(-1), (3, 300), "kw::added<8>("),
-    "beside": (lambda x: x.sum(-1) * x.amax(-1), (3, 77), "kw::added<2>("),
+    "two_folds": (lambda x: x.sum(-1) * x.amax(-1), (3, 77), "kw::added<2>("),
     "down": (lambda x: x.sum(1), (2, 900, 700), "kw::columns_ahead<8>("),
     "walk": (lambda x: x * 2, (3, 400_001), "kw::read_ahead(x0 + i1, 1200003);"),
 }

@@ -16,6 +16,7 @@ from kernelwright.compiler.lower import lower
 from kernelwright.compiler.policy import beam, leaves
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.tile import Position, arith, number, run_program
+from kernelwright.devices import detect
 from kernelwright.languages.prepared import prepared
 
 
@@ -92,6 +93,11 @@ def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(pairs):
         output = torch.full(tuple(wanted.shape), float("nan"), dtype=torch.bfloat16)
         library.get_function(case)(*inputs, output)
         assert (output - wanted).abs().max() < 2**-7 * max(1, wanted.abs().max()), case
+    output = torch.full((31, 96), float("nan"), dtype=torch.bfloat16)
+    denormal, large, bias = torch.full((31, 40), 2.0**-130), torch.full((96, 40), 2.0**120), torch.zeros(96)
+    library.get_function("several_tiles")(*(x.bfloat16() for x in (denormal, large, bias)), output)
+    by_pairs = pairs and "avx512_bf16" in detect("cpu").vector_units
+    assert bool((output == 0).all()) == by_pairs, "the instruction counts denormals as zero"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

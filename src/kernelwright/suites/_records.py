@@ -1,5 +1,6 @@
 """What is kept of a benchmark: its problems, its rules, and both verdicts on a kernel in one row."""
 
+from pathlib import Path
 from typing import Literal
 
 from ..records import DecisionStatus, Interval, Record, VerdictStatus
@@ -39,6 +40,19 @@ class SuiteProblem(Record):
     """Path in the checkout."""
     backward: bool = False
     """Whether it is forward and backward together."""
+
+    @classmethod
+    def of_file(cls, suite: str, data: Path, file: Path) -> "SuiteProblem":
+        """Return the problem of a file of a checkout whose folder is its group.
+
+        Example:
+            >>> SuiteProblem.of_file("kernelbench", Path("data"), Path("data/level1/23_Softmax.py")).name
+            'level1/23_Softmax'
+        """
+        group = file.parent.name
+        return cls(
+            suite=suite, name=f"{group}/{file.stem}", group=group, file=file.relative_to(data).as_posix()
+        )
 
 
 TheirStatus = Literal["correct", "wrong", "error", "timeout", "unknown"]

@@ -36,13 +36,7 @@ class KernelBench(ModuleForm):
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
         """List the files of all levels, by level and number."""
         found = sorted((data / _FOLDER).glob("level[1-4]/*.py"), key=lambda f: (f.parent.name, _number(f)))
-        return tuple(
-            SuiteProblem(
-                suite=self.name, name=f"{f.parent.name}/{f.stem}", group=f.parent.name,
-                file=f.relative_to(data).as_posix(),
-            )
-            for f in found
-        )  # fmt: skip
+        return tuple(SuiteProblem.of_file(self.name, data, f) for f in found)
 
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Copy the file; a configuration that it reads from the network gives way to a small one of its kind."""

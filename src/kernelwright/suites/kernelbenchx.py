@@ -43,12 +43,8 @@ class KernelBenchX(TestedForm):
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
         """List the files of all categories."""
         return tuple(
-            SuiteProblem(
-                suite=self.name, name=f"{f.parent.name}/{f.stem}", group=f.parent.name,
-                file=f.relative_to(data).as_posix(),
-            )
-            for f in sorted((data / _FOLDER).glob("*/*.py"))
-        )  # fmt: skip
+            SuiteProblem.of_file(self.name, data, f) for f in sorted((data / _FOLDER).glob("*/*.py"))
+        )
 
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Write the function as a module on the arguments of the largest call in its test, on the CPU."""

@@ -38,13 +38,10 @@ class MSKernelBench(ProgramForm):
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
         """List the original kernels, by type."""
         return tuple(
-            SuiteProblem(
-                suite=self.name, name=f"{f.parent.name}/{f.stem}", group=f.parent.name,
-                file=f.relative_to(data).as_posix(),
-            )
+            SuiteProblem.of_file(self.name, data, f)
             for f in sorted((data / _ORIGIN).glob("*/*.cu"))
             if not f.name.startswith("test_")
-        )  # fmt: skip
+        )
 
     def program(self, data: Path, problem: SuiteProblem) -> Program:
         """Return the program around a kernel, and the original kernel in the new one's place.

@@ -61,13 +61,10 @@ class MultiKernelBench(ModuleForm):
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
         """List the files of all categories."""
         return tuple(
-            SuiteProblem(
-                suite=self.name, name=f"{f.parent.name}/{f.stem}", group=f.parent.name,
-                file=f.relative_to(data).as_posix(),
-            )
+            SuiteProblem.of_file(self.name, data, f)
             for f in sorted((data / _FOLDER).glob("*/*.py"))
             if not f.name.startswith("_")
-        )  # fmt: skip
+        )
 
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Copy the file; one that lists groups of inputs gets one of them."""
