@@ -36,7 +36,7 @@ def define(name: str, kernel: Call, native: Call, schema: str, mutates: Sequence
                 f"kernelwright::{name} has no forward-mode derivative; call {name}(...) of its package, which leaves "
                 "that to the native op"
             )
-        return _apart(kernel(*arguments), arguments)
+        return apart(kernel(*arguments), arguments)
 
     def fake(*arguments: Any) -> Any:
         mode = next((a.fake_mode for a in arguments if isinstance(a, FakeTensor)), None)
@@ -127,7 +127,7 @@ def _vmap(operator: Call) -> Call:
     return batched
 
 
-def _apart(results: Any, arguments: Sequence[Any]) -> Any:
+def apart(results: Any, arguments: Sequence[Any]) -> Any:
     """Give results memory of their own, contiguous, as the fake implementation says that they are."""
     known = {a.untyped_storage().data_ptr() for a in arguments if isinstance(a, torch.Tensor)}
     made = []
