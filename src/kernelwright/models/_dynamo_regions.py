@@ -124,7 +124,7 @@ SITES: list[Site] = []
 @cache
 def _operator() -> tuple[Any, torch.library.Library]:
     """Define the operator that calls a kernel where it serves."""
-    library = torch.library.Library("kernelwright", "FRAGMENT")
+    library: Any = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
     library.define("region(Tensor[] tensors, int site) -> Tensor[]")
 
     def run(tensors: Sequence[torch.Tensor], site: int) -> list[torch.Tensor]:
