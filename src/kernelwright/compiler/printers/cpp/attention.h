@@ -63,13 +63,6 @@ template <class Test> KW_INLINE bool everywhere(int64_t m, int64_t end_m, int64_
   return true;
 }
 
-// Calls step(at, lanes) for vectors of `count` elements.
-template <class Step> KW_INLINE void over_lanes(int64_t count, Step step) {
-  int64_t at = 0;
-  for (; at + W <= count; at += W) step(at, Full{});
-  if (at < count) step(at, Part{static_cast<int>(count - at)});
-}
-
 // The state of a row's softmax so far: the largest score, and the sum of exponentials relative to it.
 struct Softmax {
   float top = -kInf, total = 0.0f;
