@@ -3,7 +3,7 @@
 //
 // A task is a block of rows. Keys and values come in blocks that are packed into the second cache, once a task: keys in
 // panels of columns, values as rows. A tile of rows multiplies all keys of a block, rescales what it summed so far where
-// a larger score came, and multiplies the values; both products are the micro-kernel of `gemm.h`. Few rows read keys and
+// a larger score came, and multiplies the values; both products are the micro-kernel of `micro_kernel.h`. Few rows read keys and
 // values in place, once, and share the keys out over threads.
 // Source: Dao, FlashAttention-2 (2023), algorithm 1; Flash-Decoding (2023) for few rows.
 //
@@ -61,13 +61,6 @@ template <class Test> KW_INLINE bool everywhere(int64_t m, int64_t end_m, int64_
     if (rest.count && !all(test(m, at, rest), rest)) return false;
   }
   return true;
-}
-
-// Calls step(at, lanes) for vectors of `count` elements.
-template <class Step> KW_INLINE void over_lanes(int64_t count, Step step) {
-  int64_t at = 0;
-  for (; at + W <= count; at += W) step(at, Full{});
-  if (at < count) step(at, Part{static_cast<int>(count - at)});
 }
 
 // The state of a row's softmax so far: the largest score, and the sum of exponentials relative to it.
