@@ -106,7 +106,7 @@ def test_definitions_come_with_what_they_need_and_without_a_package(tmp_path):
     )
     exec(from_tests(tmp_path, script, "loss") + "\n" + alone(script), space)
     assert space["setup"]() is space["Loss"]
-    with pytest.raises(TaskError, match=r"needs Triton: test\.test_loss\.fast"):
+    with pytest.raises(TaskError, match=r"test\.test_loss\.fast, which needs Triton"):
         from_tests(tmp_path, "    from test.test_loss import fast\n", "loss")
 
 

@@ -16,12 +16,12 @@ def definitions(
         homes: Packages whose modules are read, and the folder that each is in.
         module: Where the names are, `test.transformers.test_dyt`.
         names: What is wanted.
-        without: The package that must not be imported; a name that needs it is left out.
+        without: The package that must not be imported; a name that needs it, or is not there, is left out.
     """
     found = {}
     for name in names:
         parts = dict(_needed(homes, module, name, set()))
-        if not any(_imports(node, without) for node in parts.values()):
+        if parts and not any(_imports(node, without) for node in parts.values()):
             found[name] = "\n".join(dict.fromkeys(ast.unparse(node) for node in parts.values()))
     return found
 

@@ -157,14 +157,16 @@ def from_tests(data: Path, text: str, name: str) -> str:
     """Return the definitions that a script takes from Liger's tests for who else than Liger computes the operator.
 
     Raises:
-        TaskError: they are Triton kernels.
+        TaskError: one needs Triton, or is not there.
     """
     homes = {"test": data, _PACKAGE: data / "src"}
     found: dict[str, str] = {}
     for module, one in _FROM_TESTS.findall(text):
         found |= definitions(homes, module, [one], without="triton")
         if one not in found:
-            raise TaskError(f"the reference of {name} needs Triton: {module}.{one}")
+            raise TaskError(
+                f"the reference of {name} is {module}.{one}, which needs Triton or is not in this checkout"
+            )
     return "\n".join(found.values())
 
 
