@@ -1,6 +1,7 @@
 """A model whose loss and gradients come from one program: patched for training."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ._capture import Capture
 from ._joint import capture_step
 from ._patch import Patch
 from ._records import Identity
+from ._snapshot import Snapshots
 from ._target import Loaded
 
 
@@ -37,6 +39,7 @@ class TrainingPatch(Patch):
         inputs: Sequence[TensorSpec],
         call: str,
         identity: Identity | None = None,
+        snapshots: Snapshots | None = None,
         *,
         trained: Sequence[str],
     ) -> None:
@@ -49,17 +52,17 @@ class TrainingPatch(Patch):
             inputs: What the tensors of a call must be.
             call: How a call is nested, and all in it that is no tensor.
             identity: What else the model's answers depend on.
+            snapshots: Makes compiled checks of calls.
             trained: Names of the parameters that get a gradient, in the order of the kernel's results.
 
         Raises:
             InputError: as for `Patch`.
         """
-        super().__init__(model, kernel, weights, inputs, call, identity)
+        super().__init__(model, kernel, weights, inputs, call, identity, snapshots)
         self._wants = [name in set(trained) for name in weights]
 
-    def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
-        apply: Callable[..., Any] = _Loss.apply
-        return apply(self._kernel, self._wants, len(tensors), *tensors, *weights)
+    def _called(self, count: int) -> Callable[..., Any]:
+        return partial(_Loss.apply, self._kernel, self._wants, count)
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         return (
