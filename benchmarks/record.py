@@ -1,12 +1,13 @@
-"""Record a search space: time every configuration of one of the library's C++ templates on this machine.
+"""Record a search space: time every configuration of a C++ template on this machine.
 
     python -m benchmarks.record benchmarks/tasks/softmax.py:softmax_channels --out softmax.csv.gz
                                 [--template softmax] [--size small] [--rounds 5]
+    python -m benchmarks.record benchmarks/problems/level1/softmax_rows.py --template schedule --out rows.csv.gz
 
-Every configuration is built first. Then each round times all of them once, in random order, so that a
-slow minute of the machine falls on all alike; `time_ms` is the median of the rounds, `spread_ms` half the
-distance between the quartiles. A configuration that does not build or whose result is wrong has no time.
-The kernels run in this process: record only templates that the tests have verified.
+The template is the library's, or with `--template schedule` the compiler's first schedule. Every configuration is
+built first. Then each round times all of them once, in random order, so that a slow minute of the machine falls on
+all alike; `time_ms` is the median of the rounds. A configuration that does not build or whose result is wrong has no
+time. The kernels run in this process: record only templates that the tests have verified.
 """
 
 import argparse
@@ -19,8 +20,10 @@ from typing import cast
 import numpy as np
 import torch
 
+from kernelwright.compiler import schedules
 from kernelwright.languages import get_language
 from kernelwright.ops import KernelTemplate, match_all
+from kernelwright.propose import Template
 from kernelwright.records import BuildStatus, Candidate, Configuration, Split, Workload
 from kernelwright.search.replay.simulation import RecordedSpace
 from kernelwright.tasks import Problem, load_task
@@ -30,8 +33,10 @@ BLOCK_S = 0.01
 Call = Callable[[], object]
 
 
-def template_of(problem: Problem, workload: Workload, name: str | None) -> KernelTemplate:
-    """Return the first C++ template of the task, or the one named."""
+def template_of(problem: Problem, workload: Workload, name: str | None) -> Template:
+    """Return the task's first C++ template, or the one named; of the compiler's, the first of such a name."""
+    if name is not None and name.startswith("schedule"):
+        return next(s for s in schedules(problem, ("cpp",)) if s.name.startswith(name))
     found = [t for t in match_all(capture(problem, workload), workload) if t.language == "cpp"]
     return next(t for t in found if isinstance(t, KernelTemplate) and name in {None, t.name})
 
@@ -47,15 +52,15 @@ def loaded(candidate: Candidate, workload: Workload, inputs: list[torch.Tensor])
 
 
 def time_ms(call: Call) -> float:
-    """Return the milliseconds of one call, over a block of about ten milliseconds."""
-    started = time.perf_counter()
+    """Return the processor's milliseconds of one call of one thread, over a block of about ten milliseconds."""
+    started = time.process_time()
     call()
-    once_s = time.perf_counter() - started
+    once_s = time.process_time() - started
     calls = max(1, round(BLOCK_S / max(once_s, 1e-6)))
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(calls):
         call()
-    return (time.perf_counter() - started) * 1e3 / calls
+    return (time.process_time() - started) * 1e3 / calls
 
 
 def first_tensor(result: object) -> torch.Tensor:

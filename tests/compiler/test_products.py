@@ -114,6 +114,41 @@ def test_vectors_of_eight_mean_the_same():
     held(PAIRS[:3], "-mno-avx512f")
 
 
+OF_PAIRS = {
+    "several_tiles": (torch.mm, [(29, 40), (40, 96)], Tiling("panels", block=8)),
+    "several_panels": (torch.mm, [(13, 79), (79, 40)], Tiling("panels", depth=32)),
+    "uneven": (lambda x, w: torch.relu(x @ w), [(5, 33), (33, 51)], Tiling("panels")),
+    "one_vector": (torch.mm, [(30, 9), (9, 7)], Tiling("panels")),
+    "turned": (lambda x, w: torch.bmm(x, w.mT) * 2, [(3, 10, 30), (3, 18, 30)], Tiling("panels")),
+    "shares": (torch.mm, [(4, 101), (101, 33)], Tiling("panels", depth=16, split=3)),
+}
+
+
+@pytest.mark.parametrize("flags", [(), ("-mno-avx512bf16",)])
+def test_two_factors_of_bfloat16_are_multiplied_by_pairs_where_the_machine_can(flags):
+    programs = {}
+    for case, (function, shapes, tiling) in OF_PAIRS.items():
+        graph = graph_of(function, *shapes, dtype="bfloat16")
+        (product,) = [n.name for n in graph.nodes if isinstance(n, Contract)]
+        programs[case] = (
+            graph,
+            dataclasses.replace(lower(graph, Decisions(tilings={product: tiling})), name=case),
+        )
+    library = built(programs, *flags)
+    generator = torch.Generator().manual_seed(5)
+    for case, (graph, _) in programs.items():
+        inputs = [torch.randn(tuple(n.shape), generator=generator).bfloat16() for n in graph.inputs]
+        (wanted,) = interpret(graph, [x.double() for x in inputs])
+        output = torch.full(tuple(wanted.shape), float("nan"), dtype=torch.bfloat16)
+        library.get_function(case)(*inputs, output)
+        assert bool(((output - wanted).abs() <= 2**-8 * wanted.abs() + 1e-4 * wanted.abs().max()).all()), case
+    output = torch.full((29, 96), float("nan"), dtype=torch.bfloat16)
+    denormal, large = torch.full((29, 40), 2.0**-130).bfloat16(), torch.full((40, 96), 2.0**120).bfloat16()
+    library.get_function("several_tiles")(denormal, large, output)
+    by_pairs = not flags and "avx512_bf16" in detect("cpu").vector_units
+    assert bool((output == 0).all()) == by_pairs, "the instruction counts denormals as zero"
+
+
 def test_what_is_short_leaves_the_registers_at_once():
     _, short = program_of("bias", TILINGS["panels"])
     _, long = program_of("linear", TILINGS["panels"])

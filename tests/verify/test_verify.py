@@ -9,7 +9,7 @@ from kernelwright.records import Build, BuildStatus, Candidate, SourceFile, Spli
 from kernelwright.sandbox import FailureKind, WorkerFailure
 from kernelwright.system.waiting import PatientDeadline
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _case, _trial, admit, verify
+from kernelwright.verify import Oracle, _case, _trial, _verify, admit, verify
 from kernelwright.verify._case import Seeds
 from kernelwright.verify._trial import Trial
 from kernelwright.verify._verify import _probes
@@ -131,6 +131,25 @@ def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool,
     failed = next(f for f in found.findings if f.status == "fail")
     assert failed.workload in {"hidden", "confirm"}
     assert "hidden workload" in failed.message
+
+
+def test_the_hidden_workload_that_refused_others_comes_first_under_the_same_seeds(
+    problem, pool, make, monkeypatch
+):
+    oracle, looked = Oracle(problem), []
+    look = _verify.observe
+    monkeypatch.setattr(_verify, "observe", lambda trial, case: looked.append(case) or look(trial, case))
+    largest = max(problem.task.split(Split.HIDDEN), key=lambda w: w.arguments[0].shape[0])
+    rows = largest.arguments[0].shape[0]
+    body = f"def run(x, weight):\n    y = x.softmax(-1) * weight\n    return y * 1.01 if len(x) == {rows} else y\n"
+    first = verify(problem, *make(body), pool=pool, oracle=oracle)
+    before, looked[:] = [c.workload.name for c in looked], []
+    again = verify(problem, *make(body), pool=pool, oracle=oracle, seeds=first.seeds)
+    searched = len(problem.task.split(Split.SEARCH))
+    assert [c.workload.name for c in looked[searched:]] == before[-1:] and len(before) > searched + 1
+    assert (first.failure, again.failure, again.seeds) == ("correct", "correct", first.seeds)
+    at = [oracle.case(largest, seed).inputs[0] for seed in first.seeds]
+    assert any(torch.equal(looked[-1].inputs[0], x) for x in at), "the seed goes with the workload"
 
 
 def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle):

@@ -110,6 +110,11 @@ def _as_one(whole: Whole) -> Capture:
     return _exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True))
 
 
+def captured_program(name: str, module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Capture:
+    """Capture a module that takes all its tensors as arguments, as parts of a model are; raises what that raises."""
+    return _exported(name, module, tensors, {})
+
+
 def _exported(
     name: str, module: torch.nn.Module, tensors: Sequence[torch.Tensor], state: Mapping[str, torch.Tensor]
 ) -> Capture:

@@ -81,6 +81,7 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
             inputs,
             result.call,
             result.identity,
+            snapshots(),
             trained=result.trained,
             form=result.step,
         )

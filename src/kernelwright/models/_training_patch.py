@@ -1,6 +1,7 @@
 """A model whose loss and gradients come from one program: patched for training."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ._drawn import draw
 from ._joint import capture_step
 from ._patch import Patch
 from ._records import Identity, StepForm
+from ._snapshot import Snapshots
 from ._target import Loaded
 
 
@@ -40,6 +42,7 @@ class TrainingPatch(Patch):
         inputs: Sequence[TensorSpec],
         call: str,
         identity: Identity | None = None,
+        snapshots: Snapshots | None = None,
         *,
         trained: Sequence[str],
         form: StepForm = StepForm(),  # noqa: B008  frozen
@@ -54,32 +57,34 @@ class TrainingPatch(Patch):
             inputs: What the tensors of a call must be.
             call: How a call is nested, and all in it that is no tensor.
             identity: What else the model's answers depend on.
+            snapshots: Makes compiled checks of calls.
             trained: Names of the parameters that get a gradient, in the order of the kernel's results.
             form: What else the kernel takes and returns.
 
         Raises:
             InputError: as for `Patch`.
         """
-        super().__init__(model, kernel, weights, inputs, call, identity)
+        super().__init__(model, kernel, weights, inputs, call, identity, snapshots)
         self._form = form
         self._wants = [name in set(trained) for name in weights]
         self._told = [i for i, name in enumerate(weights) if name not in set(form.unused)]
         self._changed = [self._weight_names.index(name) for name in form.changed]
 
-    def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
-        given = (*tensors, *draw(self._form.drawn))
+    def _called(self, count: int) -> Callable[..., Any]:
+        return partial(self._step, count)
+
+    def _step(self, count: int, *given: torch.Tensor) -> Any:
+        """Return the tensors of the model's result, given a call's tensors and the weights; change the buffers."""
+        drawn, weights, form = draw(self._form.drawn), given[count:], self._form
         apply: Callable[..., Any] = _Loss.apply
-        loss, *others = apply(self._kernel, self._wants, self._form, len(given), *given, *weights)
-        if self._changed:
-            updates = others[self._form.others :]
-            with torch.no_grad():
-                for place, new in zip(self._changed, updates, strict=True):
-                    weights[place].copy_(new)
-        if not self._form.others:
-            return loss
-        found = others[: self._form.others]
-        found.insert(self._form.loss, loss)
-        return tuple(found)
+        loss, *more = apply(
+            self._kernel, self._wants, form, count + len(drawn), *given[:count], *drawn, *weights
+        )
+        others, updates = more[: form.others], more[form.others :]
+        with torch.no_grad():
+            for place, new in zip(self._changed, updates, strict=True):
+                weights[place].copy_(new)
+        return (*others[: form.loss], loss, *others[form.loss :]) if others else loss
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         return (

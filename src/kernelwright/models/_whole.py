@@ -11,15 +11,14 @@ from ..errors import KernelwrightError, fault_of
 from ..records import Budget, DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
-from ._plan import WHOLE, Planned
+from ._plan import Planned
+from ._plan_records import WHOLE
 from ._print import Unprintable
 from ._records import RegionOutcome
 from ._whole_task import WholeTask, whole_task
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_SHARE, _LEAST_S = 0.6, 120.0
-"""Share of the minutes for the whole model, and seconds that it gets at least, where there are so many."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
 
@@ -48,16 +47,6 @@ class WholeFound:
             speedup=found.speedup.median if found and found.speedup else None, kept=self.best is not None,
             expected_us=row.gain.expected if row else 0.0, reason=self.reason,
         )  # fmt: skip
-
-
-def share_s(left_s: float) -> float:
-    """Return the seconds that the whole model gets of those that are left.
-
-    Example:
-        >>> share_s(600.0), share_s(100.0)
-        (360.0, 100.0)
-    """
-    return max(_SHARE * left_s, min(left_s, _LEAST_S))
 
 
 def search_whole(

@@ -5,7 +5,7 @@ The oracle runs in the judge's process. Nothing of a case but its inputs and sta
 
 import functools
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -137,6 +137,8 @@ class Oracle:
         self.problem = problem
         self._cases: OrderedDict[tuple[str, int, int], Case] = OrderedDict()
         """By workload, seed of the inputs and seed of the state."""
+        self.refusals: Counter[str] = Counter()
+        """How many candidates each workload refused: those that refused most come first, after the search ones."""
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
         self._relations: dict[str, tuple[Relation, ...]] = {}

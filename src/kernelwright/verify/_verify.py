@@ -175,8 +175,12 @@ def _examine(
     elif first is None:
         yield unknown("correct", "the native op itself is not accurate enough on any search workload")
     if depth == "full":
-        for workload in _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM))):
-            yield from _calls(trial, trial.oracle.case(workload, trial.seeds.draw()), disabled, ledger)
+        rest = _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM)))
+        seeds = {workload.name: trial.seeds.draw() for workload in rest}
+        for workload in sorted(rest, key=lambda w: -trial.oracle.refusals[w.name]):
+            for found in _calls(trial, trial.oracle.case(workload, seeds[workload.name]), disabled, ledger):
+                trial.oracle.refusals[workload.name] += found.status is CheckStatus.FAIL
+                yield found
     if first is not None:
         yield from _probes(trial, first, LAST, disabled)
     yield passed(FINISHED)

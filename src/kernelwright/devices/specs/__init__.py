@@ -42,10 +42,6 @@ class Spec(Record):
     """Size of the last shared cache."""
     cores: Number | None = None
     """SMs or CUs."""
-    shared_bytes_per_core: Number | None = None
-    """Shared memory (LDS) of an SM or CU."""
-    registers_per_core: Number | None = None
-    """32-bit registers of an SM or CU."""
     vector: dict[str, Number] = {}
     """Operations a second outside matrix units, by dtype."""
     tensor: dict[str, Number] = {}

@@ -1,9 +1,9 @@
 """Attention as C++: query, key, value, score and what follows as functions of vectors, the loops in `attention.h`."""
 
 from ...graph import product
-from ...tile import Contraction, Expression, Load, Position, Program, lies_along, walk
+from ...tile import Contraction, Expression, Position, Program, lies_along, walk
 from .. import Unprintable
-from ._factors import factor, finish, parameter
+from ._factors import PAIRS, factor, finish, is_of_pairs, parameter
 from ._hidden import Hidden
 from ._lanes import Lanes
 from ._scalar import Scope, bare, size_text
@@ -40,15 +40,9 @@ def attention(c: Contraction, program: Program, body: Body) -> list[str]:
         *finish(c, body),
         f"  const kw::AttentionShape sizes{{{listed}}};  // batch, rows, keys, inner, columns",
         f"  kw::attend<kw::Along::{way}, {'true' if w.safe else 'false'}, {c.tiling.block}, "
-        f"{_multiplied(program, w.query, w.key, c.right)}>"
+        f"{PAIRS if is_of_pairs(program, w.query, w.key, c.right) else 'float'}>"
         "(sizes, query, key, value, score, masked, finish);",
     ]  # fmt: skip
-
-
-def _multiplied(program: Program, *factors: Expression) -> str:
-    """Return what factors are multiplied as: bfloat16 only where they are read as such and nothing is done to them."""
-    exact = all(isinstance(f, Load) and program.buffer(f.buffer).dtype == "bfloat16" for f in factors)
-    return "kw::Multiplied<kw::bfloat16>" if exact else "float"
 
 
 def _score(c: Contraction, program: Program, score: Expression) -> list[str]:

@@ -18,7 +18,7 @@ from .. import Unprintable
 from ._attention import attention
 from ._channels_last import channels_last
 from ._convolution import convolution
-from ._factors import factor, finish
+from ._factors import PAIRS, factor, finish, is_of_pairs
 from ._panels import in_place, panels_of
 from ._scalar import bare, size_text
 from ._statements import Body
@@ -118,9 +118,11 @@ class _Tiled:
         form = {"panels": "kPanels", "dots": "kDots"}.get(t.form, "kDirect")
         along = {"column": "kColumns", "inner": "kInner"}[self.along]
         at_once = "true" if _is_short(c) else "false"
-        split = f", {t.split}" if t.split > 1 else ""
+        pairs = t.form == "panels" and is_of_pairs(self.program, c.left, c.right)
+        split = f", {t.split}" if t.split > 1 or pairs else ""
         block = t.block or Tiling().block  # of weights in panels that what follows reads in another order
-        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {block}, {at_once}{split}"
+        multiplied = f", {PAIRS}" if pairs else ""
+        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {block}, {at_once}{split}{multiplied}"
         return [
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",

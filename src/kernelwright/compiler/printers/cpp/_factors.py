@@ -3,11 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 from ...graph import Size, product
-from ...tile import Axis, Contraction, Expression, Position, Program, expressions, side_by_side, walk
+from ...tile import Axis, Contraction, Expression, Load, Position, Program, expressions, side_by_side, walk
 from .. import Unprintable
 from ._lanes import Lanes
 from ._scalar import Scalar, Scope, bare, size_text
 from ._statements import Body
+
+PAIRS = "kw::Multiplied<kw::bfloat16>"
+"""What factors are multiplied as that are read as bfloat16: pairs of it where the machine has them, else float32."""
+
+
+def is_of_pairs(program: Program, *factors: Expression) -> bool:
+    """Tell whether factors are multiplied as pairs of bfloat16: each is read as such, and nothing is done to it."""
+    return all(isinstance(f, Load) and program.buffer(f.buffer).dtype == "bfloat16" for f in factors)
 
 
 def factor(

@@ -81,7 +81,11 @@ class Printer:
         }  # fmt: skip
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
-        return ("tiles.h", "contraction.h", *further) if any(map(is_tiled, found)) else ("tiles.h",)
+        return (
+            ("tiles.h", "micro_kernel.h", "contraction.h", *further)
+            if any(map(is_tiled, found))
+            else ("tiles.h",)
+        )
 
     @cached_property
     def functions(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 //
 // A task is a block of rows. Keys and values come in blocks that are packed into the second cache, once a task: keys in
 // panels of columns, values as rows. A tile of rows multiplies all keys of a block, rescales what it summed so far where
-// a larger score came, and multiplies the values; both products are the micro-kernel of `gemm.h`. Few rows read keys and
+// a larger score came, and multiplies the values; both products are the micro-kernel of `micro_kernel.h`. Few rows read keys and
 // values in place, once, and share the keys out over threads.
 // Source: Dao, FlashAttention-2 (2023), algorithm 1; Flash-Decoding (2023) for few rows.
 //
@@ -26,7 +26,7 @@ struct AttentionShape {
 struct Unmasked {};
 
 constexpr int64_t kBlockFloats = 1 << 15;  // of keys, and of values, that stay in the second cache
-constexpr int64_t kMostRows = 32 * kTileRows;  // of a task; they share packed keys
+constexpr int64_t kMostRows = 64 * kTileRows;  // of a task; they share packed keys
 constexpr int64_t kFewRows = 6;            // that read keys in place: packing a panel costs as much as so many rows by it
 constexpr int64_t kShareKeys = 1024;       // least keys of a thread, where few rows share them
 
@@ -63,39 +63,43 @@ template <class Test> KW_INLINE bool everywhere(int64_t m, int64_t end_m, int64_
   return true;
 }
 
-// Calls step(at, lanes) for vectors of `count` elements.
-template <class Step> KW_INLINE void over_lanes(int64_t count, Step step) {
-  int64_t at = 0;
-  for (; at + W <= count; at += W) step(at, Full{});
-  if (at < count) step(at, Part{static_cast<int>(count - at)});
-}
-
 // The state of a row's softmax so far: the largest score, and the sum of exponentials relative to it.
 struct Softmax {
   float top = -kInf, total = 0.0f;
 };
 
+// Calls step(at, chain, lanes) for vectors of `count` elements: neighbours belong to chains that do not wait for one another.
+constexpr int kScoreChains = 4;
+template <class Step> KW_INLINE void over_chains(int64_t count, Step step) {
+  int64_t at = 0;
+  for (; at + kScoreChains * W <= count; at += kScoreChains * W)
+#pragma GCC unroll 4
+    for (int i = 0; i < kScoreChains; ++i) step(at + i * W, i, Full{});
+  over_lanes(count - at, [&](int64_t rest, auto lanes) KW_INLINED { step(at + rest, 0, lanes); });
+}
+
 // Makes of scores exponentials relative to the row's largest so far, which may lie in their place; returns what earlier
 // sums shrink by.
 template <class A, class Score>
 KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t count, Score score) {
-  F top = splat(-kInf);
-  over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
+  F top[kScoreChains], total[kScoreChains] = {};
+  for (F& t : top) t = splat(-kInf);
+  over_chains(count, [&](int64_t n, int chain, auto lanes) KW_INLINED {
     const F s = score(load(scores + n, Full{}), n, lanes);
     store(scores + n, s, Full{});
-    top = keep(lanes, maximum(s, top), top);
+    top[chain] = keep(lanes, maximum(s, top[chain]), top[chain]);
   });
+  const F most = maximum(maximum(top[0], top[1]), maximum(top[2], top[3]));
   const float before = state.top;
-  state.top = larger(before, fold_lanes(top, [](F x, F y) { return maximum(x, y); })[0]);
+  state.top = larger(before, fold_lanes(most, [](F x, F y) { return maximum(x, y); })[0]);
   const float shift = state.top == -kInf ? 0.0f : state.top;
-  F total{};
-  over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
+  over_chains(count, [&](int64_t n, int chain, auto lanes) KW_INLINED {
     const F p = exp_of_negative(load(scores + n, Full{}) - shift);
     store(weights + n, p, Full{});
-    total += keep(lanes, p, F{});
+    total[chain] += keep(lanes, p, F{});
   });
   const float shrunk = before == state.top ? 1.0f : exp_of_negative(splat(before - shift))[0];
-  state.total = state.total * shrunk + fold_lanes(total, [](F x, F y) { return x + y; })[0];
+  state.total = state.total * shrunk + fold_lanes(added<kScoreChains>(total), [](F x, F y) { return x + y; })[0];
   return shrunk;
 }
 

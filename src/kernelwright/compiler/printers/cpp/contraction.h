@@ -4,9 +4,7 @@
 //   right(b, k, n, lanes)     elements of a row of the right factor (along n) or of a column (along k),
 //   finish(sums, b, m, n, lanes)  what is fused after the product, and the store.
 #pragma once
-#include "tiles.h"
-
-#define KW_INLINED __attribute__((always_inline))  // of a function object
+#include "micro_kernel.h"
 
 namespace kw {
 
@@ -27,15 +25,17 @@ enum class Form {
 enum class Along { kColumns, kInner };  // what the lanes of right(...) run along
 
 template <Form form_, Along along_, int rows_, int vectors_, int64_t depth_, int64_t block_, bool at_once_ = false,
-          int split_ = 1>
+          int split_ = 1, class A_ = float>
 struct Tiling {
+  using A = A_;                                  // what panels hold: pairs of bfloat16 are multiplied as they are
   static constexpr Form form = form_;
   static constexpr Along along = along_;
   static constexpr int rows = form_ == Form::kDots ? 4 : rows_ ? rows_ : kTileRows;
   static constexpr int vectors = vectors_;       // of columns
   static constexpr int64_t depth = depth_;       // inner elements of a panel: the first cache
-  static constexpr int64_t block = block_;       // rows packed at once: the second cache
-  static constexpr bool at_once = at_once_ && form_ != Form::kDots;  // what follows a sum is short
+  static constexpr int64_t block = block_ * int64_t(sizeof(float) / sizeof(A_));  // rows packed at once: the second cache
+  static constexpr bool kPairs = !std::is_same_v<A_, float>;
+  static constexpr bool at_once = at_once_ && form_ != Form::kDots && !kPairs;  // what follows a sum is short
   static constexpr int64_t columns = vectors_ * W;
   static constexpr int64_t group = 8;            // tiles of columns that share packed rows
   static constexpr int64_t split = split_;       // shares of k, summed at the end
@@ -192,10 +192,12 @@ void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int
 // handed to put(sums, m, n, lanes) while the last tile of them is in the first cache.
 template <class T> struct Task {
   static constexpr int64_t kDepth = (T::depth + W - 1) / W * W;
-  static constexpr int64_t kApart = kDepth + W;  // of rows that are packed: not all of them in the same sets of the cache
+  static constexpr int64_t kApart = kDepth + 64 / int64_t(sizeof(typename T::A));  // of rows that are packed: not all of them in the same sets of the cache
+  using A = typename T::A;
   const Shape& s;
   const int64_t block;
-  Temporary<float> a, panel, c;
+  Temporary<A> a, panel;
+  Temporary<float> c;
   Task(const Shape& s, int64_t block)
       : s(s), block(block), a(block * kApart), panel(T::form == Form::kPanels ? kDepth * T::columns : 0),
         c(block * T::group * T::columns) {}
@@ -207,7 +209,7 @@ template <class T> struct Task {
   template <class Left> void pack_rows(Left left, int64_t b, int64_t m, int64_t rows, int64_t k, int64_t depth) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < depth; i += W) {
-        float* to = a.data + r * kApart + i;
+        A* to = a.data + r * kApart + i;
         if (depth - i >= W) store(to, left(b, m + r, k + i, Full{}), Full{});
         else store(to, left(b, m + r, k + i, Part{static_cast<int>(depth - i)}), Full{});
       }
@@ -223,14 +225,31 @@ template <class T> struct Task {
                         to, T::columns, add);
     } else if constexpr (T::form == Form::kPanels) {
       pack_panel<T>(right, b, k, depth, n, width, panel.data);
-      const float* from = panel.data;
+      const A* from = panel.data;
       const auto packed = [=](int64_t i, int64_t at, auto) KW_INLINED {
         return load(from + i * T::columns + at, Full{});
       };
-      tiles(packed, rows, depth, width, to, add, last, put);
+      if constexpr (T::kPairs) pairs(rows, depth, width, to, add);
+      else tiles(packed, rows, depth, width, to, add, last, put);
     } else {
       tiles([=](int64_t i, int64_t at, auto lanes) KW_INLINED { return right(b, k + i, n + at, lanes); }, rows, depth,
             width, to, add, last, put);
+    }
+  }
+
+  // All rows of a block by a panel of pairs, in tiles that are as high as each other.
+  void pairs(int64_t rows, int64_t depth, int64_t width, float* to, bool add) {
+    const A* from = panel.data;
+    const int64_t high = (rows + T::rows - 1) / T::rows, each = rows / high, more = rows % high;
+    for (int64_t i = 0; i < high; ++i) {
+      const int64_t row = i * each + std::min(i, more), count = each + (i < more);
+      const A* at = a.data + row * kApart;
+      float* sums = to + row * T::columns;
+      if (width > T::columns - W)
+        packed_rows<T::rows, T::vectors>(count, at, kApart, from, T::columns, W, depth, sums, T::columns, add, Full{});
+      else
+        for (int64_t v = 0; v < width; v += W)
+          packed_rows<T::rows, 1>(count, at, kApart, from + v, T::columns, W, depth, sums + v, T::columns, add, Full{});
     }
   }
 
@@ -273,12 +292,15 @@ template <class T> struct Task {
         multiply(right, b, rows, k, depth, n, wide, sums, k != k0, last,
                  [=](F sum, int64_t r, int64_t i, auto lanes) KW_INLINED { put(sum, m + r, n + i, lanes); });
         if (T::at_once || !last) continue;
-        for (int64_t r = 0; r < rows; ++r)
-          for (int64_t i = 0; i < wide; i += W) {
-            const F sum = load(sums + r * T::columns + i, Full{});
-            if (wide - i >= W) put(sum, m + r, n + i, Full{});
-            else put(sum, m + r, n + i, Part{static_cast<int>(wide - i)});
-          }
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto leave = [&](int64_t i, auto lanes) KW_INLINED {
+            put(load(sums + r * T::columns + i, Full{}), m + r, n + i, lanes);
+          };
+          if (wide == T::columns)
+#pragma GCC unroll 4
+            for (int64_t i = 0; i < T::columns; i += W) leave(i, Full{});
+          else over_lanes(wide, leave);
+        }
       }
     }
   }

@@ -257,6 +257,13 @@ template <class Join> KW_INLINE Wide scan(Wide x, double& carry) {
   return all;
 }
 
+// Calls step(at, lanes) for vectors of `count` elements.
+template <class Step> KW_INLINE void over_lanes(int64_t count, Step step) {
+  int64_t at = 0;
+  for (; at + W <= count; at += W) step(at, Full{});
+  if (at < count) step(at, Part{static_cast<int>(count - at)});
+}
+
 // Past the caches where the buffer is large and the place lies on a vector's boundary.
 template <class Lanes> KW_INLINE void stream(float* p, F v, Lanes lanes, bool past) {
   if (past && reinterpret_cast<uintptr_t>(p) % sizeof(F) == 0) {
