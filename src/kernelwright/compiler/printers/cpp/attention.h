@@ -26,7 +26,7 @@ struct AttentionShape {
 struct Unmasked {};
 
 constexpr int64_t kBlockFloats = 1 << 15;  // of keys, and of values, that stay in the second cache
-constexpr int64_t kMostRows = 32 * kTileRows;  // of a task; they share packed keys
+constexpr int64_t kMostRows = 64 * kTileRows;  // of a task; they share packed keys
 constexpr int64_t kFewRows = 6;            // that read keys in place: packing a panel costs as much as so many rows by it
 constexpr int64_t kShareKeys = 1024;       // least keys of a thread, where few rows share them
 
@@ -68,27 +68,38 @@ struct Softmax {
   float top = -kInf, total = 0.0f;
 };
 
+// Calls step(at, chain, lanes) for vectors of `count` elements: neighbours belong to chains that do not wait for one another.
+constexpr int kScoreChains = 4;
+template <class Step> KW_INLINE void over_chains(int64_t count, Step step) {
+  int64_t at = 0;
+  for (; at + kScoreChains * W <= count; at += kScoreChains * W)
+#pragma GCC unroll 4
+    for (int i = 0; i < kScoreChains; ++i) step(at + i * W, i, Full{});
+  over_lanes(count - at, [&](int64_t rest, auto lanes) KW_INLINED { step(at + rest, 0, lanes); });
+}
+
 // Makes of scores exponentials relative to the row's largest so far, which may lie in their place; returns what earlier
 // sums shrink by.
 template <class A, class Score>
 KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t count, Score score) {
-  F top = splat(-kInf);
-  over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
+  F top[kScoreChains], total[kScoreChains] = {};
+  for (F& t : top) t = splat(-kInf);
+  over_chains(count, [&](int64_t n, int chain, auto lanes) KW_INLINED {
     const F s = score(load(scores + n, Full{}), n, lanes);
     store(scores + n, s, Full{});
-    top = keep(lanes, maximum(s, top), top);
+    top[chain] = keep(lanes, maximum(s, top[chain]), top[chain]);
   });
+  const F most = maximum(maximum(top[0], top[1]), maximum(top[2], top[3]));
   const float before = state.top;
-  state.top = larger(before, fold_lanes(top, [](F x, F y) { return maximum(x, y); })[0]);
+  state.top = larger(before, fold_lanes(most, [](F x, F y) { return maximum(x, y); })[0]);
   const float shift = state.top == -kInf ? 0.0f : state.top;
-  F total{};
-  over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
+  over_chains(count, [&](int64_t n, int chain, auto lanes) KW_INLINED {
     const F p = exp_of_negative(load(scores + n, Full{}) - shift);
     store(weights + n, p, Full{});
-    total += keep(lanes, p, F{});
+    total[chain] += keep(lanes, p, F{});
   });
   const float shrunk = before == state.top ? 1.0f : exp_of_negative(splat(before - shift))[0];
-  state.total = state.total * shrunk + fold_lanes(total, [](F x, F y) { return x + y; })[0];
+  state.total = state.total * shrunk + fold_lanes(added<kScoreChains>(total), [](F x, F y) { return x + y; })[0];
   return shrunk;
 }
 
