@@ -16,9 +16,11 @@ import torch
 from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
+from ._joint import TrainedWhole
 from ._optimize import model_result, optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
 from ._target import Loaded, ModelTarget, load_model, named_at, unchanged
+from ._training import optimize_training, set_training
 
 _CALLS = 7
 """Calls of which the fastest is a model's time in eager torch."""
@@ -72,7 +74,8 @@ def optimize_sizes(
     *,
     minutes: float = 10.0,
     store: Path | str | None = None,
-    optimize: Callable[..., ModelResult] = optimize_model,
+    training: bool = False,
+    optimize: Callable[..., ModelResult] | None = None,
     **options: Any,
 ) -> SizedResult:
     """Make a model faster at the sizes that matter, and decide by the time of all its calls together.
@@ -85,16 +88,18 @@ def optimize_sizes(
         sizes: The sizes with their weights, at least two.
         minutes: Wall minutes for all of them.
         store: Folder of the run store; by default the user's.
+        training: Whether it is the model's training that is made faster.
         optimize: Optimises at one of the sizes; for tests.
-        options: What else `optimize_model` takes.
+        options: What else `optimize_model` or `optimize_training` takes.
 
     Raises:
         InputError: fewer than two sizes, or the same twice.
         TaskError: the function does not take these sizes, or makes other weights at some.
     """
     begun = time.monotonic()
+    optimize = optimize or (optimize_training if training else optimize_model)
     loaded = loaded_at(target, sizes)
-    eager_us = [eager_us_of(one) for one in loaded]
+    eager_us = [eager_us_of(one, training) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []
@@ -189,12 +194,19 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
             )
 
 
-def eager_us_of(loaded: Loaded) -> float:
-    """Return the least microseconds of a call in eager torch."""
+def eager_us_of(loaded: Loaded, training: bool = False) -> float:
+    """Return the least microseconds of a call in eager torch, with its backward pass if it is trained."""
     whole, times = loaded.whole, list[float]()
-    with torch.no_grad(), unchanged(whole):
+    trained = None
+    if training:
+        set_training(loaded)
+        trained = TrainedWhole(loaded.module, loaded.args, loaded.kwargs)
+    with torch.set_grad_enabled(training), unchanged(whole), torch.random.fork_rng(devices=[]):
         for _ in range(_CALLS):
             begun = time.perf_counter()
-            whole(*whole.tensors)
+            if trained is None:
+                whole(*whole.tensors)
+            else:
+                trained.differentiated()
             times.append((time.perf_counter() - begun) * 1e6)
     return min(times)
