@@ -188,6 +188,7 @@ TOOLS = {
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),
     "hta": Tool(_package("hta"), "no HolisticTraceAnalysis package", "that traces give the figures it gives"),
     "transformers": Tool(_package("transformers"), "no transformers package", "models of transformers"),
+    "kernels": Tool(_package("kernels"), "no kernels package", "packages in the layout of the kernels library"),
     "ray": Tool(_package("ray"), "no ray package", "evaluations on a cluster"),
     "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),

@@ -19,17 +19,19 @@ from typing import Any
 
 from benchmarks.zoo.__main__ import HERE, models
 from kernelwright.flow import optimize
-from kernelwright.models._budget import Stream, next_of
+from kernelwright.models import Gain
+from kernelwright.models._budget import Stream, kept_of, next_of
 from kernelwright.models._device import device_of_models
+from kernelwright.models._look import LEAST_SHARE
 from kernelwright.models._optimize import PROPOSERS
-from kernelwright.models._plan import Planned, planned
+from kernelwright.models._plan import Planned, overlaps_of, planned
 from kernelwright.models._task import region_task
 from kernelwright.records import Budget, DecisionStatus
 from kernelwright.store import Store
 
 SHARES = (0.25, 0.5, 0.75)
 """Budgets of the replay, in parts of what was recorded."""
-_LEAST_SHARE, _TIE = 0.005, 0.01
+_TIE = 0.01
 Row = dict[str, Any]
 
 
@@ -67,11 +69,13 @@ def recorded(target: str, seconds: float, most: int) -> Row:
         for row in rows:
             points, error = _searched(plan, row.region, seconds, Path(store))
             found.append({
-                "key": row.region, "label": row.label, "time_us": row.time_us, "gain_us": row.gain.expected,
+                "key": row.region, "label": row.label, "time_us": row.time_us, "gain": row.gain.model_dump(),
                 "cost_s": row.cost_s, "chosen": row.chosen, "points": points, "error": error,
             })  # fmt: skip
     keys = [row.region for row in rows]
-    over = [[a, b] for a in keys for b in keys if a < b and plan.regions[a][1].overlaps(plan.regions[b][1])]
+    over = {
+        key: sorted(others & set(keys)) for key, others in overlaps_of(plan.regions).items() if key in keys
+    }
     return {"time_us": plan.plan.time_us, "seconds": seconds, "load": os.getloadavg()[0], "regions": found,
             "overlaps": over}  # fmt: skip
 
@@ -119,25 +123,22 @@ def _end(mine: float, other: float) -> str:
 
 
 def flow(row: Row, budget_s: float) -> dict[str, float]:
-    """Return the seconds of each region as `optimize` gives them: a search at a time, where most is to be gained.
+    """Return the seconds of each region as `optimize` gives them: a search at a time, where it is worth most.
 
     Example:
-        >>> near = {"key": "a", "gain_us": 9.0, "time_us": 10.0, "cost_s": 10.0, "chosen": True, "points": [[5, 2.0]]}
-        >>> far = {**near, "key": "b", "gain_us": 1.0, "points": []}
-        >>> flow({"time_us": 20.0, "regions": [near, far], "overlaps": []}, 20.0)
-        {'a': 20.0, 'b': 0.0}
+        >>> gain = {"low": 4.0, "expected": 9.0, "high": 12.0}
+        >>> near = {"key": "a", "gain": gain, "time_us": 30.0, "cost_s": 10.0, "chosen": True, "points": [[5, 2.0]]}
+        >>> far = {**near, "key": "b", "gain": {**gain, "expected": 5.0}, "points": []}
+        >>> flow({"time_us": 60.0, "regions": [near, far], "overlaps": {"a": [], "b": []}}, 20.0)
+        {'a': 10.0, 'b': 10.0}
     """
     spent = {r["key"]: 0.0 for r in row["regions"]}
-    streams = {r["key"]: Stream(r["key"], r["gain_us"], r["time_us"], r["cost_s"]) for r in row["regions"]}
-    chosen = [streams[r["key"]] for r in row["regions"] if r["chosen"]]
-    over = {frozenset(pair) for pair in row["overlaps"]}
-    least = _LEAST_SHARE * row["time_us"]
-
-    def overlap(one: str, other: str) -> bool:
-        return frozenset((one, other)) in over
-
+    streams = {
+        r["key"]: Stream(r["key"], Gain(**r["gain"]), r["time_us"], r["cost_s"]) for r in row["regions"]
+    }
+    least = LEAST_SHARE * row["time_us"]
     while (left := budget_s - sum(spent.values())) > 0:
-        found = next_of(chosen, left, overlap, least) or next_of(streams.values(), left, overlap, least)
+        found = next_of(streams.values(), left, _overlaps(row), least)
         if found is None:
             break
         spent[found.key] += found.cost_s
@@ -148,15 +149,14 @@ def flow(row: Row, budget_s: float) -> dict[str, float]:
 
 def saved(row: Row, spent: dict[str, float]) -> float:
     """Return the part of the model's time that the kernels save which were accepted within these seconds."""
-    over = {frozenset(pair) for pair in row["overlaps"]}
     gains = {
         r["key"]: r["time_us"] * (1 - 1 / _speedup(row, r["key"], spent[r["key"]])) for r in row["regions"]
     }
-    kept: list[str] = []
-    for key in sorted(gains, key=lambda k: -gains[k]):
-        if not any(frozenset((key, other)) in over for other in kept):
-            kept.append(key)
-    return sum(gains[key] for key in kept) / float(row["time_us"])
+    return sum(gains[key] for key in kept_of(gains, _overlaps(row))) / float(row["time_us"])
+
+
+def _overlaps(row: Row) -> dict[str, frozenset[str]]:
+    return {key: frozenset(others) for key, others in row["overlaps"].items()}
 
 
 def _speedup(row: Row, key: str, seconds: float) -> float:

@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 from kernelwright.devices import detect
+from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
 from kernelwright.models._regions import Found, regions_of
 
@@ -65,6 +66,6 @@ def small_plan(tmp_path_factory):
     """The plan of the small model, made once."""
     path = written(tmp_path_factory.mktemp("small"), "small.py", SMALL)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(planning, "_LEAST_SHARE", 0.0)
+        patched.setattr(looking, "LEAST_SHARE", 0.0)
         patched.setattr(planning, "regions_of", two_regions)
         return planning.planned(path, device=detect("cpu"))

@@ -36,8 +36,8 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
-    monkeypatch.setattr(_optimize, "_LEAST_SHARE", 0.0)
-    monkeypatch.setattr(_budget, "_FADES", 0.0)  # each region is searched once
+    monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
     return world
 
 

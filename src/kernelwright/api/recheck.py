@@ -104,7 +104,7 @@ def _read(folder: Path) -> tuple[Claim, Judged]:
 
 
 def _require_unchanged(folder: Path, candidate: Candidate) -> None:
-    homes = list(folder.glob(f"*/specialisations/{candidate.language}-{candidate.key}"))
+    homes = list(folder.glob(f"**/specialisations/{candidate.language}-{candidate.key}"))
     for file in candidate.sources:
         if (
             not homes

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..devices import Device, Peak, Peaks
 from ..records import Bound, BoundTerm, Contract, Workload
-from ..tasks.capture import recorded
+from ..tasks.capture import Graph, recorded
 from ._attainable import attainable_terms
 from ._rates import Rates
 from ._score import slack_of
@@ -22,7 +22,7 @@ _READ_SHARE = {"read": 1.0, "copy": 1 / 2, "add": 2 / 3, "write": 0.0}
 
 def bound(
     problem: "Problem", workload: Workload, device: Device, peaks: Peaks, rates: Rates | None = None,
-    *, fresh: bool = False,
+    *, fresh: bool = False, graph: Graph | None = None,
 ) -> Bound:  # fmt: skip
     """Find the least time in which the device can do the workload, and what the best code known could attain.
 
@@ -38,8 +38,9 @@ def bound(
         peaks: Its measured peaks; a resource without a peak has no term.
         rates: Its measured rates of functions, pages, calls and fresh memory; none if only the floor is wanted.
         fresh: Whether large outputs are in fresh memory at each call, as `malloc` has it; a worker keeps its own.
+        graph: The reference's operators, where they are known.
     """
-    graph, contract = recorded(problem, workload), problem.task.contract
+    graph, contract = graph or recorded(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
     terms = [
         *_memory_terms(moved, device, peaks, contract),

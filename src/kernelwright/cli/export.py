@@ -1,18 +1,29 @@
 """`kernelwright export`: the accepted kernel as a package."""
 
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from ..errors import NotFoundError
 from ..store import Store
 from ._common import Common, print_json
 
 
-def export(run: str, *, to: Path, common: Common | None = None) -> int:
+def export(
+    run: str,
+    *,
+    to: Path,
+    form: Annotated[Literal["package", "kernels"], Parameter(name="--format")] = "package",
+    common: Common | None = None,
+) -> int:
     """Write a run's accepted kernel as a small importable package with its guard, claim and test.
 
     Args:
         run: The run's id, a prefix of it, or `last`.
         to: Folder to write; an earlier export in it is replaced.
+        form: `package`, to put on the import path; `kernels`, the layout of that library of Hugging Face, with a layer
+            for its `kernelize`.
         common: Flags of every command.
     """
     from ..search import accepted_of, environment_of, package_accepted
@@ -25,7 +36,7 @@ def export(run: str, *, to: Path, common: Common | None = None) -> int:
         task = store.task(record.task)
     if not accepted:
         raise NotFoundError(f"run {record.id} accepted no kernel, so there is nothing to export")
-    folder = package_accepted(task, record, accepted, to, environment)
+    folder = package_accepted(task, record, accepted, to, environment, form)
     if common.json:
         print_json("result", run=record.id, kernel=str(folder))
     else:

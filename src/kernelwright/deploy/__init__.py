@@ -8,9 +8,9 @@ An exported package holds the kernels' sources, the native op as fallback, the g
 from ._claim import JUDGED, Claim, Judged
 from ._guard import Specialisation, admits, guard, opened, ranges
 from ._installed import SWITCHED, Installed, changed, installed, package_of, set_installed, switch
-from ._package import Kernel, package
+from ._package import Form, Kernel, package
 
 __all__ = [
-    "JUDGED", "SWITCHED", "Claim", "Installed", "Judged", "Kernel", "Specialisation", "admits", "changed", "guard",
-    "installed", "opened", "package", "package_of", "ranges", "set_installed", "switch",
+    "JUDGED", "SWITCHED", "Claim", "Form", "Installed", "Judged", "Kernel", "Specialisation", "admits", "changed",
+    "guard", "installed", "opened", "package", "package_of", "ranges", "set_installed", "switch",
 ]  # fmt: skip

@@ -10,16 +10,48 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Literal
 
 from ..errors import InputError
 from ..languages import prepared
 from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
 from ..languages.cpp import header
-from ..records import Candidate, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
+from ..records import (
+    Candidate,
+    Scalar,
+    ScalarSpec,
+    SourceFile,
+    Split,
+    Task,
+    TensorSpec,
+    Workload,
+    content_key,
+)
 from ._claim import JUDGED, Claim, Judged
 from ._guard import Specialisation, opened
 
+Form = Literal["package", "kernels"]
 _HERE = Path(__file__).parent
+_MOST_NAMED = 6
+"""Arguments that an example names."""
+_GENERATED: dict[Form, dict[str, tuple[str, ...]]] = {
+    "package": {
+        "$home/__init__.py": ("package.txt",),
+        "$home/native.py": ("native.txt",),
+        "test_$name.py": ("test.txt",),
+        "cases.json": ("cases.txt",),
+        "pyproject.toml": ("pyproject.txt",),
+        "README.md": ("readme.txt",),
+    },
+    "kernels": {
+        "$home/__init__.py": ("package.txt", "hub.txt"),
+        "$home/native.py": ("native.txt",),
+        "$home/layers.py": ("layers.txt",),
+        "$home/metadata.json": ("metadata.txt",),
+        "README.md": ("kernels.txt",),
+    },
+}
+"""Generated files of a package, each with its templates."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +74,7 @@ def package(
     *,
     device: str = "cpu",
     init: Sequence[Scalar] = (),
+    form: Form = "package",
 ) -> Kernel:
     """Write the accepted specialisations of one task as an importable package.
 
@@ -53,6 +86,8 @@ def package(
         folder: Where to; made if missing, and replaced if it holds an earlier export.
         device: Device type in the guard: `cpu` or `cuda`.
         init: Arguments that make the reference module, where the reference is one.
+        form: `package`, for the import path; `kernels`, for that library of Hugging Face, with a layer to put in place
+            of others.
 
     Raises:
         InputError: there is nothing to export, or the folder holds something else.
@@ -69,21 +104,22 @@ def package(
         _check_exportable(specialisation)
     name = _identifier(task.name)
     with _in_place_of(folder.resolve()) as made:
-        _fill(made, name, task, specialisations, claim, device, init)
+        home = name if form == "package" else f"build/torch-{device}"
+        _fill(made / home, task, specialisations, device)
+        texts = _texts(name, task, specialisations, device, init)
+        for path, templates in _GENERATED[form].items():
+            text = "".join((_HERE / "templates" / name).read_text() for name in templates)
+            place = made / Template(path).substitute(texts, home=home)
+            place.write_text(Template(text).substitute(texts))
+        judged = {v.evaluation.candidate.key: v.evaluation.candidate for v in specialisations}
+        (made / JUDGED).write_text(Judged(task=task, candidates=tuple(judged.values())).to_json())
+        (made / "claim.json").write_text(claim.to_json())
+        (made / "CLAIM.md").write_text(claim.to_markdown())
     return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in specialisations)))
 
 
-def _fill(
-    folder: Path,
-    name: str,
-    task: Task,
-    specialisations: Sequence[Specialisation],
-    claim: Claim,
-    device: str,
-    init: Sequence[Scalar],
-) -> None:
-    """Write all of the package's files into the folder."""
-    home = folder / name
+def _fill(home: Path, task: Task, specialisations: Sequence[Specialisation], device: str) -> None:
+    """Write what is the same in every package: kernels, reference, guard, runtime."""
     (home / "specialisations").mkdir(parents=True)
     for specialisation in specialisations:
         _write(home / "specialisations" / specialisation.name, _whole(specialisation.evaluation.candidate))
@@ -94,13 +130,6 @@ def _fill(
     (home / "specialisations.json").write_text(json.dumps(rows, indent=1))
     shutil.copytree(_HERE / "runtime", home / "_runtime", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(str(prepared.__file__), home / "_runtime")
-    for path, text in _sources(task, name, init).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    judged = {v.evaluation.candidate.key: v.evaluation.candidate for v in specialisations}
-    (folder / JUDGED).write_text(Judged(task=task, candidates=tuple(judged.values())).to_json())
-    (folder / "claim.json").write_text(claim.to_json())
-    (folder / "CLAIM.md").write_text(claim.to_markdown())
 
 
 def _tolerance(task: Task) -> dict[str, float] | None:
@@ -137,8 +166,10 @@ def _table_row(specialisation: Specialisation, device: str) -> dict[str, object]
     }
 
 
-def _sources(task: Task, name: str, init: Sequence[Scalar]) -> dict[str, str]:
-    """Return the generated files: package, native op, test and build metadata."""
+def _texts(
+    name: str, task: Task, specialisations: Sequence[Specialisation], device: str, init: Sequence[Scalar]
+) -> dict[str, str]:
+    """Return what templates name."""
     example = task.split(Split.SEARCH)[0]
     specs = (*example.arguments, *example.state)
     names = [_identifier(s.name) for s in specs]
@@ -149,7 +180,7 @@ def _sources(task: Task, name: str, init: Sequence[Scalar]) -> dict[str, str]:
         for i, (s, n) in enumerate(zip(specs, names, strict=True))
     )
     path, _, symbol = task.reference.entry.partition(":")
-    fields = {
+    return {
         "name": name,
         "task": task.name,
         "arguments": ", ".join(names),
@@ -165,18 +196,25 @@ def _sources(task: Task, name: str, init: Sequence[Scalar]) -> dict[str, str]:
         "factor": repr(task.contract.error_factor),
         "floor": repr(task.contract.error_floor),
         "mode": repr(task.contract.mode == "train"),
+        "device": device,
+        "parameters": ", ".join(names[: len(example.arguments)]),
+        "usage": ", ".join(names if len(names) <= _MOST_NAMED else (*names[:_MOST_NAMED], "...")),
+        "layer": "".join(word.capitalize() for word in name.split("_")),
+        "metadata": json.dumps(_metadata(name, specialisations, device), indent=1),
     }
-    where = {
-        "package.txt": f"{name}/__init__.py",
-        "native.txt": f"{name}/native.py",
-        "test.txt": f"test_{name}.py",
-        "cases.txt": "cases.json",
-        "pyproject.txt": "pyproject.toml",
-        "readme.txt": "README.md",
-    }
+
+
+def _metadata(name: str, specialisations: Sequence[Specialisation], device: str) -> dict[str, object]:
+    """Return what the `kernels` library reads of a build: its names, and packages that it needs."""
+    keys = sorted({v.evaluation.candidate.key for v in specialisations})
+    compiled = any(v.evaluation.candidate.language == "cpp" for v in specialisations)
     return {
-        target: Template((_HERE / "templates" / source).read_text()).substitute(fields)
-        for source, target in where.items()
+        "name": f"kernel-{name}".replace("_", "-") if len(name) == 1 else name.replace("_", "-"),
+        "id": f"{name}_{device}_{content_key(*keys)}",
+        "version": 1,
+        "license": "other",
+        "python-depends": ["tvm-ffi"] if compiled else [],
+        "backend": {"type": device},
     }
 
 

@@ -65,6 +65,10 @@ class Prepared:
                 self._packed = self._prepare(dict(zip(self.names, weights, strict=True)))
         return self._packed
 
+    def again(self) -> "Prepared":
+        """Return the same for other weights, which packs those."""
+        return Prepared(self._kernel, self._prepare, self.names)
+
     def packed(self) -> tuple[Callable[..., Any], Any, tuple[dict[str, Any], str, Any]]:
         """Return the function, what it is called with, and where an object lies until that is forgotten."""
         return self._kernel, self._packed, self._seen.place()

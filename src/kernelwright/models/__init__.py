@@ -10,7 +10,8 @@ from ._joint import Step, capture_step
 from ._metadata import ModelMetadata, keep_metadata, model_metadata
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
 from ._patch import Patch
-from ._plan import Gain, Plan, PlannedRegion, plan
+from ._plan import plan
+from ._plan_records import Gain, Plan, PlannedRegion
 from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
 from ._regions import Region, regions_of
 from ._sized_patch import SizedPatch

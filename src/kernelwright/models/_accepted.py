@@ -11,10 +11,11 @@ from ..devices import detect
 from ..errors import InputError
 from ..languages import get_language
 from ..languages.prepared import prepared
-from ..records import BuildStatus, Candidate, TensorSpec, Workload
+from ..records import BuildStatus, Candidate, Evaluation, Task, TensorSpec, Workload
 from ..search import accepted_of, accepted_with, environment_here
 from ..store import Store
 from ._records import MODEL_RESULT, DynamoForm, ModelResult
+from ._region_form import RegionForm, form_of_task
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,31 +54,82 @@ class Program:
         return load_program(self.candidate, self.workload)
 
 
+@dataclass(frozen=True)
+class RegionProgram:
+    """A kernel for a region, as the store has it: accepted alone, and kept in a model that was accepted with it."""
+
+    name: str
+    """The model."""
+    form: RegionForm
+    """What it computes."""
+    candidate: Candidate
+    """The kernel."""
+    task: Task
+    """What it was judged on."""
+
+    def load(self) -> LoadedProgram:
+        """Build and load it.
+
+        Raises:
+            InputError: it cannot be built here.
+        """
+        return load_program(self.candidate, self.task.workloads[0])
+
+
 def programs(store: Store) -> Iterator[Program]:
     """Yield the programs that were accepted for whole models on this device and may be used here, the newest first.
 
     What was switched to native or removed is left out, and so is what was accepted with another torch or compiler and
     not rechecked since, which is said in the log.
     """
-    results = [r for r in map(ModelResult.from_json, store.kept(MODEL_RESULT)) if r.improved and r.dynamo]
-    if not results:
+    for result in _results(store):
+        if result.dynamo is not None:
+            for one, task in _usable(store, result, result.run):
+                yield Program(result.model, result.dynamo, one.candidate, task.workloads[0])
+
+
+def region_programs(store: Store) -> Iterator[RegionProgram]:
+    """Yield the kernels of regions that are part of accepted models, as `programs` does; each region once."""
+    seen = set[str]()
+    for result in _results(store):
+        for region in (r for r in result.regions if r.kept and r.region not in seen):
+            found = [pair for run in region.runs for pair in _usable(store, result, run)]
+            one, task = max(found, key=_speedup, default=(None, None))
+            if one is not None and task is not None and (form := form_of_task(task)) is not None:
+                seen.add(region.region)
+                yield RegionProgram(result.model, form, one.candidate, task)
+
+
+def _speedup(found: tuple[Evaluation, Task]) -> float:
+    speedup = found[0].decision.speedup
+    return speedup.median if speedup else 0.0
+
+
+def _results(store: Store) -> Iterator[ModelResult]:
+    """Yield the results of models that were improved on this device, the newest first."""
+    results = [
+        r for r in map(ModelResult.from_json, store.kept(MODEL_RESULT)) if r.improved and not r.trained
+    ]
+    if results:
+        device = detect("cpu").fingerprint
+        yield from (r for r in reversed(results) if r.device == device)
+
+
+def _usable(store: Store, result: ModelResult, run: str) -> Iterator[tuple[Evaluation, Task]]:
+    """Yield what a run accepted first, with its task, where it and the model that it belongs to are in use."""
+    state = installed(store, run)
+    if state.state != "in use" or installed(store, result.run).state != "in use":
         return
-    device = detect("cpu")
-    for result in reversed(results):
-        state = installed(store, result.run)
-        if result.dynamo is None or result.device != device.fingerprint or state.state != "in use":
-            continue
-        record = store.run(result.run)
-        accepted = accepted_of(store, record)[:1]
-        now = environment_here(device, {e.candidate.language for e in accepted})
-        if differs := changed(state.checked or accepted_with(store, record), now):
-            _LOG.warning(
-                "%s is not used: it was accepted with %s; `kernelwright kernels recheck %s` judges it again",
-                result.model, "; ".join(differs), result.run,
-            )  # fmt: skip
-            continue
-        for one in accepted:
-            yield Program(result.model, result.dynamo, one.candidate, store.task(record.task).workloads[0])
+    record = store.run(run)
+    accepted = accepted_of(store, record)[:1]
+    now = environment_here(detect("cpu"), {e.candidate.language for e in accepted})
+    if differs := changed(state.checked or accepted_with(store, record), now):
+        _LOG.warning(
+            "%s is not used: it was accepted with %s; `kernelwright kernels recheck %s` judges it again",
+            result.model, "; ".join(differs), run,
+        )  # fmt: skip
+        return
+    yield from ((one, store.task(record.task)) for one in accepted)
 
 
 def load_program(candidate: Candidate, workload: Workload) -> LoadedProgram:

@@ -1,10 +1,29 @@
-"""Where the next minutes go: to the region whose remaining expected gain per second is greatest."""
+"""Where the next minutes go: to the region of which one more search is worth most per second.
 
-from collections.abc import Callable, Iterable
+What a region saves is not known before it is searched: it is believed to be nothing or one of three values, by the
+plan's interval, and a search that does not reach one makes it less likely. A search is worth the expected rise of
+what all kernels in hand save together. What overlaps with a kernel in hand is worth only what it may save beyond
+that: of two such regions with the same expected gain, the one with the wider interval.
+
+Source: the knowledge gradient (Frazier, Powell and Dayanik, A knowledge-gradient policy for sequential information
+collection, 2008), by cost as in Howard's information value theory (1966).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-_FADES = 0.35
-"""What is left of the expected gain after a search that brought nothing new."""
+from ._plan_records import Gain
+
+MISSED = 0.35
+"""Chance that a search does not reach what a region could save."""
+_TAILS = 0.6
+"""Weight of the ends of an interval whose ends are exceeded in one of ten cases each.
+
+Source: Swanson's rule, 30-40-30."""
+_NOTHING = 0.1
+"""Chance that a region has no kernel that is accepted, however long it is searched."""
+Overlaps = Mapping[str, frozenset[str]]
+"""Region → those that share a part of the graph with it."""
 
 
 @dataclass
@@ -13,8 +32,8 @@ class Stream:
 
     key: str
     """The region."""
-    gain_us: float
-    """Microseconds of the model that it was expected to save, before anything was spent."""
+    gain: Gain
+    """Microseconds of the model that it may save, before anything was spent."""
     time_us: float
     """Microseconds of all its uses, native."""
     cost_s: float
@@ -35,36 +54,79 @@ class Stream:
 
     @property
     def remaining_us(self) -> float:
-        """Microseconds that another search is expected to save beyond what is saved already.
+        """Microseconds that it is expected to save beyond what is saved already.
 
         Example:
-            >>> stream = Stream("norm", gain_us=100.0, time_us=200.0, cost_s=10.0)
+            >>> stream = Stream("norm", Gain(low=50.0, expected=100.0, high=150.0), time_us=200.0, cost_s=10.0)
+            >>> round(stream.remaining_us)
+            90
+            >>> stream.searches = 1
+            >>> round(stream.remaining_us)
+            76
+            >>> stream.speedup = 4.0
             >>> stream.remaining_us
-            100.0
-            >>> stream.searches, stream.speedup = 1, 2.0
-            >>> stream.remaining_us
-            0.0
+            0
         """
+        return sum(chance * (us - self.saved_us) for us, chance in self.better)
+
+    @property
+    def better(self) -> list[tuple[float, float]]:
+        """What it may save beyond its kernel, in all: microseconds, each with its chance by all searches so far."""
         if self.failed:
-            return 0.0
-        return max(self.gain_us - self.saved_us, 0.0) * _FADES**self.searches
+            return []
+        missed = MISSED**self.searches
+        beliefs = [(us, p * (missed if us > self.saved_us else 1.0)) for us, p in prior(self.gain)]
+        whole = sum(p for _, p in beliefs)
+        return [(us, p / whole) for us, p in beliefs if us > self.saved_us]
 
 
-def next_of(
-    streams: Iterable[Stream], left_s: float, overlap: Callable[[str, str], bool], least_us: float
-) -> Stream | None:
-    """Return the region to search next; None where nothing worth it fits into the time that is left.
+def prior(gain: Gain) -> list[tuple[float, float]]:
+    """Return values of a gain with their chances: nothing at all, and the interval, whose mean is the expected gain.
 
-    A region that overlaps with one that has an accepted kernel is out, and so is one whose remaining gain is below
-    `least_us`.
+    Example:
+        >>> [(us, round(chance, 3)) for us, chance in prior(Gain(low=0.5, expected=1.0, high=4.5))]
+        [(0.0, 0.1), (0.5, 0.473), (1.0, 0.36), (4.5, 0.068)]
     """
+    width, some = gain.high - gain.low, 1.0 - _NOTHING
+    if width <= 0 or not gain.low <= gain.expected <= gain.high:
+        return [(0.0, _NOTHING), (gain.expected, some)]
+    high = _TAILS * (gain.expected - gain.low) / width
+    chances = _TAILS - high, 1.0 - _TAILS, high
+    values = gain.low, gain.expected, gain.high
+    return [(0.0, _NOTHING), *((us, some * p) for us, p in zip(values, chances, strict=True))]
+
+
+def kept_of(saved_us: Mapping[str, float], overlaps: Overlaps) -> list[str]:
+    """Return the regions whose kernels are used together: those that save the most first, none overlapping another."""
+    kept: list[str] = []
+    for key in sorted(saved_us, key=lambda k: -saved_us[k]):
+        if saved_us[key] > 0.0 and overlaps[key].isdisjoint(kept):
+            kept.append(key)
+    return kept
+
+
+def total_us(saved_us: Mapping[str, float], overlaps: Overlaps) -> float:
+    """Return what kernels save together."""
+    return sum(saved_us[key] for key in kept_of(saved_us, overlaps))
+
+
+def next_of(streams: Iterable[Stream], left_s: float, overlaps: Overlaps, least_us: float) -> Stream | None:
+    """Return the region to search next; None where nothing that fits into the time is worth more than `least_us`."""
     known = list(streams)
-    taken = [s.key for s in known if s.speedup > 1.0]
-    open_ = [
-        s
-        for s in known
-        if s.remaining_us > least_us
-        and s.cost_s <= left_s
-        and not any(key != s.key and overlap(s.key, key) for key in taken)
-    ]
-    return max(open_, key=lambda s: s.remaining_us / s.cost_s, default=None)
+    in_hand = {s.key: s.saved_us for s in known if s.speedup > 1.0}
+    now_us = total_us(in_hand, overlaps)
+
+    def worth_us(stream: Stream) -> float:
+        apart = overlaps[stream.key].isdisjoint(in_hand)
+        rises = (
+            (
+                chance,
+                us - stream.saved_us if apart else total_us({**in_hand, stream.key: us}, overlaps) - now_us,
+            )
+            for us, chance in stream.better
+        )
+        return (1.0 - MISSED) * sum(chance * max(rise, 0.0) for chance, rise in rises)
+
+    fitting: Sequence[tuple[float, Stream]] = [(worth_us(s), s) for s in known if s.cost_s <= left_s]
+    worth = [(us / s.cost_s, s) for us, s in fitting if us > least_us]
+    return max(worth, key=lambda pair: pair[0], default=(0.0, None))[1]

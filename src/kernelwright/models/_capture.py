@@ -110,6 +110,11 @@ def _as_one(whole: Whole) -> Capture:
     return _exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True))
 
 
+def captured_program(name: str, module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Capture:
+    """Capture a module that takes all its tensors as arguments, as parts of a model are; raises what that raises."""
+    return _exported(name, module, tensors, {})
+
+
 def _exported(
     name: str, module: torch.nn.Module, tensors: Sequence[torch.Tensor], state: Mapping[str, torch.Tensor]
 ) -> Capture:
@@ -145,7 +150,7 @@ def _capture(
             if not isinstance(found, torch.Tensor):
                 raise TypeError(f"{target} is a {type(found).__name__}; expected a tensor")
             constants[node] = found.detach()
-    nodes = tuple(n for n in program.graph.nodes if n.op == "call_function" and not _is_assertion(n))
+    nodes = tuple(n for n in program.graph.nodes if n.op == "call_function" and not is_assertion(n))
     check_graph(nodes)
     outputs, mutations = [], []
     known = {n.name for n in program.graph.nodes}
@@ -164,7 +169,8 @@ def _capture(
     )
 
 
-def _is_assertion(node: fx.Node) -> bool:
+def is_assertion(node: fx.Node) -> bool:
+    """Tell whether a node only checks something."""
     return str(node.target).startswith(_DROPPED) and not node.users
 
 

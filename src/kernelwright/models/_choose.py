@@ -1,64 +1,72 @@
-"""Options, budget → the set with the greatest expected gain in which no two overlap."""
+"""Regions, minutes → which of them will probably be searched, and what their kernels will save together.
 
-from collections.abc import Sequence
-from typing import Protocol, Self
+The budget's own rule is played through on many possible outcomes, each drawn from the intervals of the gains.
+"""
 
-_MOST = 22
-"""Options that are weighed against each other; those with the least gain per second are left out."""
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from ._budget import MISSED, Overlaps, Stream, next_of, prior, total_us
+from ._plan_records import Gain
 
-class Option(Protocol):
-    """Something that may be chosen."""
-
-    @property
-    def key(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def gain(self) -> float:
-        """What it is expected to gain."""
-        ...
-
-    @property
-    def cost(self) -> float:
-        """Seconds that it takes."""
-        ...
-
-    def overlaps(self, other: Self) -> bool:
-        """Tell whether at most one of the two can be chosen."""
-        ...
+_WORLDS = 60
+"""Possible outcomes that are played through."""
+Rule = Callable[[Sequence[Stream], float, Overlaps, float], Stream | None]
+"""Names the region to search next."""
 
 
-def choose(options: Sequence[Option], budget_s: float) -> frozenset[str]:
-    """Choose the set of options with the greatest gain within a budget, no two of which overlap.
+@dataclass(frozen=True)
+class Choice:
+    """What a budget will probably be spent on."""
 
-    Options are visited by gain per second; of sets with the same gain the first found stays.
+    tried: frozenset[str]
+    """Regions that are searched in at least half of the outcomes."""
+    gain: Gain
+    """What the kernels of all regions save together."""
+
+
+def choose(streams: Sequence[Stream], budget_s: float, overlaps: Overlaps, least_us: float) -> Choice:
+    """Play the budget through on possible outcomes.
 
     Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass
-        ... class Part:
-        ...     key: str; gain: float; cost: float; nodes: set
-        ...     def overlaps(self, other): return bool(self.nodes & other.nodes)
-        >>> parts = [Part("layer", 5, 2, {1, 2}), Part("norm", 3, 1, {1}), Part("mlp", 4, 1, {2})]
-        >>> sorted(choose(parts, 2)), sorted(choose(parts, 1))
-        (['mlp', 'norm'], ['mlp'])
+        >>> sure = Stream("norm", Gain(low=4.0, expected=5.0, high=6.0), time_us=9.0, cost_s=1.0)
+        >>> dear = Stream("mlp", Gain(low=0.0, expected=5.0, high=10.0), time_us=20.0, cost_s=9.0)
+        >>> sorted(choose([sure, dear], 5.0, {"norm": frozenset(), "mlp": frozenset()}, 0.1).tried)
+        ['norm']
     """
-    ranked = sorted((o for o in options if o.gain > 0), key=lambda o: -o.gain / max(o.cost, 1e-9))[:_MOST]
-    most = [sum(o.gain for o in ranked[i:]) for i in range(len(ranked) + 1)]
-    best: tuple[float, frozenset[str]] = (0.0, frozenset())
+    counts = dict.fromkeys((s.key for s in streams), 0)
+    ends = []
+    for world in range(_WORLDS):
+        draw = random.Random(world)
+        truth = {s.key: _drawn(s.gain, draw) for s in streams}
+        played = play(streams, truth, budget_s, overlaps, least_us, draw)
+        for stream in played:
+            counts[stream.key] += stream.searches > 0
+        ends.append(total_us({s.key: s.saved_us for s in played}, overlaps))
+    ends.sort()
+    return Choice(
+        frozenset(key for key, count in counts.items() if 2 * count >= _WORLDS),
+        Gain(low=ends[_WORLDS // 10], expected=sum(ends) / _WORLDS, high=ends[-1 - _WORLDS // 10]),
+    )
 
-    def visit(place: int, taken: list[Option], gain: float, left: float) -> None:
-        nonlocal best
-        if gain > best[0]:
-            best = gain, frozenset(o.key for o in taken)
-        if place == len(ranked) or gain + most[place] <= best[0]:
-            return
-        option = ranked[place]
-        if option.cost <= left and not any(option.overlaps(other) for other in taken):
-            visit(place + 1, [*taken, option], gain + option.gain, left - option.cost)
-        visit(place + 1, taken, gain, left)
 
-    visit(0, [], 0.0, budget_s)
-    return best[1]
+def play(
+    streams: Sequence[Stream], truth: dict[str, float], budget_s: float, overlaps: Overlaps, least_us: float,
+    draw: random.Random, rule: Rule = next_of,
+) -> list[Stream]:  # fmt: skip
+    """Spend a budget by a rule, where each search reaches the truth or misses it by chance; return what came of it."""
+    played = [replace(s, runs=[]) for s in streams]
+    left_s = budget_s
+    while (stream := rule(played, left_s, overlaps, least_us)) is not None:
+        left_s -= stream.cost_s
+        stream.searches += 1
+        if draw.random() >= MISSED:
+            rest_us = max(stream.time_us - truth[stream.key], 1e-3 * stream.time_us)
+            stream.speedup = max(stream.time_us / rest_us, 1.0)
+    return played
+
+
+def _drawn(gain: Gain, draw: random.Random) -> float:
+    values, chances = zip(*prior(gain), strict=True)
+    return float(draw.choices(values, chances)[0])

@@ -1,12 +1,13 @@
 """Graph of Dynamo → callable: `torch.compile(model, backend="kernelwright")`.
 
-A graph that is an optimised model's own is served by its accepted program; every other graph is Inductor's.
+A graph that is an optimised model's own is served by its accepted program. In every other graph accepted kernels serve
+the regions that they were verified on, and Inductor compiles the rest.
 
 Covers: graphs by their computation, not by their name, at fixed and at dynamic sizes; several graphs where one breaks;
 gradients, autocast and other layouts, which are Inductor's; weights that change; buffers outside the state dictionary,
 whose contents are compared; kernels that decline; results that no longer hold, or were accepted with another version of
 torch, a compiler or the processor's microcode and not rechecked since.
-Does not cover: a region inside a graph that is not the whole of an optimised model.
+Does not cover: what `_dynamo_regions` does not; regions of a graph of dynamic sizes after the first few sizes.
 """
 
 import logging
@@ -21,8 +22,9 @@ from torch import fx
 from ..errors import InputError, KernelwrightError
 from ..languages.prepared import Seen
 from ..store import Store
-from ._accepted import Program, programs
+from ._accepted import Program, RegionProgram, programs, region_programs
 from ._dynamo_form import content, graph_key, is_plain, sized
+from ._dynamo_regions import with_regions
 from ._print import Unprintable
 from ._records import DynamoForm
 
@@ -30,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 _OPTIONS = ("store",)
 _MOST_SIZES = 256
 """Sizes of a dynamic graph that are remembered; a text that grows by a token has one after another."""
+_MOST_LOOKS = 8
+"""Sizes at which regions are looked for in a dynamic graph, which costs a capture each."""
 Call = Callable[..., Any]
 
 
@@ -57,12 +61,15 @@ def dynamo_backend(
         raise InputError(f"the backend has no option {unknown[0]!r}; it has {', '.join(_OPTIONS)}")
     if torch.is_autocast_enabled("cpu") or _wants_gradient(inputs):
         return _inductor(graph, inputs)
-    known = _Known(graph, _accepted(chosen.get("store")))
+    accepted, regions = _accepted(chosen.get("store"))
+    known = _Known(graph, accepted, regions)
     if all(isinstance(v, torch.Tensor) and all(type(s) is int for s in v.shape) for v in inputs):
-        found = known.serving(inputs)
-        return _inductor(graph, inputs) if found is None else _Served(found, _lazily(graph))
+        found = known.whole(inputs)
+        if found is not None:
+            return _Served(found, _lazily(graph))
+        return _inductor(with_regions(graph, inputs, regions) or graph, inputs)
     native = _inductor(graph, inputs)
-    return _BySizes(known, native) if known.may_serve(inputs) else native
+    return _BySizes(known, native) if regions or known.may_serve(inputs) else native
 
 
 @dataclass(frozen=True)
@@ -100,8 +107,10 @@ class _Serving:
 class _Known:
     """The accepted programs, as far as they may serve a graph."""
 
-    def __init__(self, graph: fx.GraphModule, accepted: Sequence[Program]) -> None:
-        self._graph, self._accepted = graph, accepted
+    def __init__(
+        self, graph: fx.GraphModule, accepted: Sequence[Program], regions: Sequence[RegionProgram] = ()
+    ) -> None:
+        self._graph, self._regions, self._looks = graph, regions, 0
         count = sum(n.op == "placeholder" for n in graph.graph.nodes)
         self._accepted = [a for a in accepted if len(a.form.tensors) <= count]
 
@@ -113,7 +122,11 @@ class _Known:
             for a in self._accepted
         )
 
-    def serving(self, arguments: Sequence[Any]) -> _Serving | None:
+    def serving(self, arguments: Sequence[Any]) -> Call | None:
+        """Return what serves the graph at the sizes of these arguments: a program, or kernels of regions."""
+        return self.whole(arguments) or self._in_parts(arguments)
+
+    def whole(self, arguments: Sequence[Any]) -> _Serving | None:
         """Return the program for the graph at the sizes of these arguments, if there is one."""
         given = sorted(sized(v) for v in arguments if isinstance(v, torch.Tensor))
         likely = [a for a in self._accepted if _within(sorted(a.form.tensors), given)]
@@ -132,6 +145,15 @@ class _Known:
                     _LOG.warning("the program of %s is not used: %s", one.name, error)
         return None
 
+    def _in_parts(self, arguments: Sequence[Any]) -> Call | None:
+        """Return the graph at the sizes of these arguments with kernels of regions, if there are any."""
+        self._looks += 1
+        made = with_regions(self._graph, arguments, self._regions) if self._looks <= _MOST_LOOKS else None
+        if made is None:
+            return None
+        compiled = _lazily(made)
+        return lambda given: compiled(*given)
+
 
 class _Served:
     """A graph of fixed sizes that a program serves; Dynamo's guards hold the sizes."""
@@ -149,7 +171,7 @@ class _BySizes:
 
     def __init__(self, known: _Known, native: Call) -> None:
         self._known, self._native = known, native
-        self._found: dict[tuple[Any, ...], _Serving | None] = {}
+        self._found: dict[tuple[Any, ...], Call | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         if torch.is_grad_enabled() and _wants_gradient(arguments):
@@ -201,13 +223,13 @@ def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -
     return _Serving(loaded.kernel, places, spare, tuple(constants), verified, form.results)
 
 
-def _accepted(store: Path | str | None) -> tuple[Program, ...]:
+def _accepted(store: Path | str | None) -> tuple[tuple[Program, ...], tuple[RegionProgram, ...]]:
     try:
         with Store(store) as kept:
-            return tuple(programs(kept))
+            return tuple(programs(kept)), tuple(region_programs(kept))
     except (KernelwrightError, OSError) as error:
         _LOG.warning("the store cannot be read, so Inductor compiles everything: %s", error)
-        return ()
+        return (), ()
 
 
 def _inductor(graph: fx.GraphModule, inputs: Sequence[Any]) -> Call:

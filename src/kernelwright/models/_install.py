@@ -66,7 +66,7 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
     inputs, held = program.inputs, program.weights
     if training:
         count = len(inputs) - len(result.weights)
-        inputs, held = inputs[:count], inputs[count:]
+        inputs, held = inputs[: count - len(result.step.drawn)], inputs[count:]
     _check_weights(model, result, held)
     if result.identity is None and places_outside(model):
         raise InputError(
@@ -81,7 +81,9 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
             inputs,
             result.call,
             result.identity,
+            snapshots(),
             trained=result.trained,
+            form=result.step,
         )
     return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity, snapshots())
 

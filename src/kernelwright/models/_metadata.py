@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..records import Record
 from ..store import Store
-from ._plan import Plan
+from ._plan_records import Plan
 from ._records import MODEL_DRIFT, MODEL_PLAN, MODEL_RESULT, ModelResult
 
 

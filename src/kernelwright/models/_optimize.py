@@ -15,31 +15,28 @@ from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ..system.deadline import deadline
 from ._assemble import Accepted
-from ._budget import Stream, next_of
+from ._budget import Stream, kept_of, next_of
 from ._device import device_of_models
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
+from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
-from ._plan import Planned, planned
+from ._minutes import SHORTEST_S, regions_s, whole_s
+from ._plan import Planned, overlaps_of, planned, streams_of
 from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
-from ._whole import WholeFound, finished_runs, note_search, search_whole, share_s
+from ._whole import WholeFound, finished_runs, note_search, search_whole
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
 PROPOSERS = ("library", "schedule")
 """Who proposes kernels for regions. Inductor's own code for a region is what the model is compared with anyway."""
-_VERDICT_SHARE, _MOST_VERDICT_S = 0.4, 300.0
-_SHORTEST_S = 30.0
-"""Seconds below which a search is not worth starting."""
 _MARGIN_S = 60.0
 """Seconds after the minutes at which everything is cut off: what is in progress may end in them."""
-_LEAST_SHARE = 0.005
-"""A region whose remaining gain is a smaller share of the model's time is not searched."""
 
 
 def optimize_model(
@@ -138,20 +135,21 @@ class _Run:
     def result(self, search: Callable[..., Any]) -> tuple[ModelResult, Task | None]:
         """Search the whole model as one program, else its regions; the task is the one that a program was judged on."""
         plan, alone = self.plan, WholeFound()
-        if set(WHOLE_PROPOSERS) <= set(self.options["proposers"]) and plan.plan.whole is not None:
+        whole = plan.plan.whole
+        if set(WHOLE_PROPOSERS) <= set(self.options["proposers"]) and whole is not None and whole.chosen:
             more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
-            alone = search_whole(plan, _key(plan), search, share_s(self._left_s()) / 60, more, self.say)
+            alone = search_whole(plan, _key(plan), search, whole_s(self._left_s()) / 60, more, self.say)
             if alone.best is not None:
                 return _of_whole(plan, self.used, alone, self.begun), alone.task
         if plan.captured.whole is None:
             broken = f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
             return self._native((alone.outcome(plan),) if alone.run else (), broken), None
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
-        reserve_s = min(_VERDICT_SHARE * self._left_s(), _MOST_VERDICT_S)
+        reserve_s = self._left_s() - regions_s(self._left_s())
         regions = _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
         while (stream := regions.next(self._left_s() - reserve_s)) is not None:
-            left_s = min(max(stream.cost_s, 2 * _SHORTEST_S), self._left_s() - reserve_s)
+            left_s = min(max(stream.cost_s, 2 * SHORTEST_S), self._left_s() - reserve_s)
             regions.search(stream, search, Budget(minutes=left_s / 60), self.options)
         accepted = regions.accepted()
         if not accepted:
@@ -188,11 +186,9 @@ class _Regions:
     def __init__(self, plan: Planned, store: Path | str | None, say: Callable[..., None]) -> None:
         self._plan, self._store, self._say = plan, store, say
         self._rows = {row.region: row for row in plan.plan.regions}
-        self._streams = {
-            key: Stream(key, row.gain.expected, row.time_us, row.cost_s) for key, row in self._rows.items()
-        }
+        self._streams = {stream.key: stream for stream in streams_of(plan.plan.regions)}
+        self._overlaps = overlaps_of(plan.regions)
         self._accepted: dict[str, Accepted] = {}
-        self._chosen = {row.region for row in plan.plan.chosen}
         self._key = _key(plan)
 
     def take_over(self, options: dict[str, Any]) -> None:
@@ -204,13 +200,11 @@ class _Regions:
                 self._say("region", message=f"{self._rows[key].label}: run {run} taken over")
 
     def next(self, left_s: float) -> Stream | None:
-        """Return the region to search next; those of the chosen set come before what overlaps with them."""
-        if left_s < _SHORTEST_S:
+        """Return the region to search next; None where none is worth it or time is up."""
+        if left_s < SHORTEST_S:
             return None
-        least = _LEAST_SHARE * self._plan.plan.time_us
-        fitting = [s for s in self._streams.values()]
-        chosen = [s for s in fitting if s.key in self._chosen or s.speedup > 1.0]
-        return next_of(chosen, left_s, self._overlap, least) or next_of(fitting, left_s, self._overlap, least)
+        least_us = LEAST_SHARE * self._plan.plan.time_us
+        return next_of(self._streams.values(), left_s, self._overlaps, least_us)
 
     def search(
         self, stream: Stream, search: Callable[..., Any], budget: Budget, options: dict[str, Any]
@@ -255,12 +249,8 @@ class _Regions:
 
     def accepted(self) -> list[Accepted]:
         """Return accepted kernels of regions that do not overlap, those that save the most first."""
-        taken: list[Accepted] = []
-        for key in sorted(self._accepted, key=lambda k: -self._streams[k].saved_us):
-            one = self._accepted[key]
-            if not any(one.region.overlaps(other.region) for other in taken):
-                taken.append(one)
-        return taken
+        saved = {key: self._streams[key].saved_us for key in self._accepted}
+        return [self._accepted[key] for key in kept_of(saved, self._overlaps)]
 
     def outcomes(
         self, kept: Sequence[Accepted], out: dict[str, str] | None = None
@@ -280,9 +270,6 @@ class _Regions:
             region=stream.key, label=row.label, uses=row.uses, runs=tuple(stream.runs), kept=kept, reason=reason,
             speedup=stream.speedup if stream.speedup > 1.0 else None, expected_us=row.gain.expected,
         )  # fmt: skip
-
-    def _overlap(self, one: str, other: str) -> bool:
-        return self._plan.regions[one][1].overlaps(self._plan.regions[other][1])
 
 
 def _result(

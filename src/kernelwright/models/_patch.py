@@ -10,14 +10,18 @@ from typing import Any, Final, Self
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 from torch.nn.modules import module as of_all
 from torch.utils import _pytree as pytree
 
+from ..deploy.runtime.operators import apart, is_transformed
 from ..errors import InputError
 from ..languages.prepared import Prepared
 from ..records import TensorSpec
 from ._capture import Capture, capture_as_one
 from ._identity import Outside, graph_hash
+from ._patched_operator import number_of
 from ._records import Identity
 from ._snapshot import Snapshots, never
 from ._target import Whole, call_signature, tensors_of
@@ -87,6 +91,7 @@ class Patch:
         self._template: Any = None
         self._structure: tuple[Any, list[Any]] | None = None
         self._flat: tuple[int, tuple[str, ...], list[tuple[int, Any]]] | None = None
+        self._number, self.results = -1, list[tuple[torch.Size, torch.dtype]]()
         vars(model)[PLACE] = self.answer
 
     def _bind(self) -> None:
@@ -107,7 +112,7 @@ class Patch:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a patched model has modules of its own, which its patch finds in the next call."""
-        return {**vars(self), "_snapshot": never, "_bound": False, "_structure": None}
+        return {**vars(self), "_snapshot": never, "_bound": False, "_structure": None, "_number": -1}
 
     def remove(self) -> None:
         """Take the patch off: the model is as it was; a second call does nothing."""
@@ -126,6 +131,8 @@ class Patch:
 
     def answer(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call of the model: what lies in place of its forward."""
+        if is_compiling():
+            return self._traced(args, kwargs)
         try:
             result = self._snapshot(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
@@ -134,6 +141,32 @@ class Patch:
             return self._checked(args, kwargs)
         self.calls += 1
         return result if self._template is _ALONE else self._nested(result)
+
+    def _traced(self, args: Any, kwargs: Any) -> Any:
+        """Answer where a graph is made: by an operator for calls of the verified kind, else by the native model."""
+        if self._number < 0 or self._training or torch.compiler.is_exporting() or is_transformed():
+            return self._native(*args, **kwargs)
+        tensors, weights = self._served(args, kwargs), self._weights()
+        if tensors is None or weights is None or not self._fits(tensors, weights):
+            return self._native(*args, **kwargs)
+        results = torch.ops.kernelwright.patched(tensors, weights, self._number)
+        return results[0] if self._template is _ALONE else self._nested(results)
+
+    def in_graph(
+        self, tensors: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Answer a call in a graph with these tensors, and the weights as they are there; the graph may change them."""
+        assert self._structure is not None
+        structure, plain = self._structure
+        rest = iter(tensors)
+        args, kwargs = pytree.tree_unflatten([next(rest) if p is None else p for p in plain], structure)
+        held = self._weights()
+        if held is not None and not any(map(is_not, held, weights)):
+            result = self.answer(*args, **kwargs)
+        else:
+            state = dict(zip(self._weight_names, weights, strict=True))
+            result = torch.func.functional_call(self.model, state, args, kwargs)
+        return list(apart(tensors_of(result), [*tensors, *weights]))
 
     def _checked(self, args: Any, kwargs: Any) -> Any:
         """Answer a call that is not as the last one was."""
@@ -178,28 +211,33 @@ class Patch:
         """Take a snapshot of a call that was served; what changed meanwhile is seen by checking once more."""
         if self._snapshots is None or self._flat is None:
             return
-        kernel, tail = self._kernel, tuple[Any, ...](weights)
+        kernel, tail = self._called(len(tensors)), tuple[Any, ...](weights)
         outside, watched = self._outside.held()
         held: list[tuple[Any, Any, Any]] = [
+            (vars(forward_ad), "_current_level", forward_ad._current_level),
             *zip(self._owners, self._children, self._parts, strict=True),
             *zip(self._holders, self._names, weights, strict=True),
             *outside,
         ]
+        read, placed = watched, weights
         if isinstance(self._kernel, Prepared):
             kernel, packed, place = self._kernel.packed()
-            tail = (packed,)
+            tail, read, placed = (packed,), [*weights, *watched], []
             held.append(place)
         snapshot = self._snapshots(
-            kernel, tail, (*args, *kwargs.values()), tuple(kwargs), held, self._attributes, self._hooked,
-            [*weights, *watched],
+            kernel, tail, (*args, *kwargs.values()), tuple(kwargs), held, self._attributes, self._hooked, read, placed
         )  # fmt: skip
         followed = not isinstance(self._kernel, Prepared) or self._kernel.is_packed(*weights)
         if snapshot is not None and followed and self._is_as_verified(tensors, weights):
             self._snapshot = snapshot
 
+    def _called(self, count: int) -> Callable[..., Any]:  # noqa: ARG002  another patch counts
+        """Return what takes so many tensors and the weights, and returns the tensors of the model's result."""
+        return self._kernel
+
     def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
         """Return the tensors of the model's result by the kernel."""
-        return self._kernel(*tensors, *weights)
+        return self._called(len(tensors))(*tensors, *weights)
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         """Tell whether the model is in the mode that was verified: here eval, without gradients."""
@@ -222,6 +260,8 @@ class Patch:
         leaves, structure = pytree.tree_flatten((args, kwargs))
         self._template = _ALONE if isinstance(result, torch.Tensor) else _emptied(result)
         self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.results = [(t.shape, t.dtype) for t in tensors_of(result)]
+        self._number = number_of(self)
         values = (*args, *kwargs.values())
         if all(isinstance(v, torch.Tensor | bool | int | float | str | None) for v in values):
             plain = [(i, v) for i, v in enumerate(values) if not isinstance(v, torch.Tensor)]
@@ -270,20 +310,22 @@ class Patch:
 
     def _is_as_verified(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
-        if self._other or any(self._hooked) or len(tensors) != len(self._specs):
-            return False
-        if torch.is_autocast_enabled("cpu") or _in_transform() is not None:
+        if self._other or any(self._hooked) or is_transformed() or not self._fits(tensors, weights):
             return False
         if said := self._outside.changed():
             self.reason = said
             return False
         if any(map(is_not, map(_part, self._owners, self._children), self._parts)):
             return False
-        if any(map(is_not, map(_part, self._attributes, repeat(PLACE)), self._forwards)):
-            return False
+        return not any(map(is_not, map(_part, self._attributes, repeat(PLACE)), self._forwards))
+
+    def _fits(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
+        """Tell whether tensors and modes are those that were verified; a graph is made of this, too."""
         return (
-            self._fits_mode(tensors, weights)
-            and all(map(torch.Tensor.is_contiguous, weights))
+            len(tensors) == len(self._specs)
+            and not torch.is_autocast_enabled("cpu")
+            and self._fits_mode(tensors, weights)
+            and all(w.is_contiguous() for w in weights)
             and all(
                 type(t) is torch.Tensor
                 and t.shape == shape
@@ -295,8 +337,6 @@ class Patch:
         )
 
 
-_in_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
-"""The innermost transform of torch.func that runs, or none."""
 _part: Callable[[dict[str, Any], str], Any] = dict.get
 """A module's part by its name, or none."""
 

@@ -16,9 +16,11 @@ import torch
 from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
+from ._joint import TrainedWhole
 from ._optimize import model_result, optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
 from ._target import Loaded, ModelTarget, load_model, named_at, unchanged
+from ._training import optimize_training, set_training
 
 _CALLS = 7
 """Calls of which the fastest is a model's time in eager torch."""
@@ -72,7 +74,8 @@ def optimize_sizes(
     *,
     minutes: float = 10.0,
     store: Path | str | None = None,
-    optimize: Callable[..., ModelResult] = optimize_model,
+    training: bool = False,
+    optimize: Callable[..., ModelResult] | None = None,
     **options: Any,
 ) -> SizedResult:
     """Make a model faster at the sizes that matter, and decide by the time of all its calls together.
@@ -85,19 +88,21 @@ def optimize_sizes(
         sizes: The sizes with their weights, at least two.
         minutes: Wall minutes for all of them.
         store: Folder of the run store; by default the user's.
+        training: Whether it is the model's training that is made faster.
         optimize: Optimises at one of the sizes; for tests.
-        options: What else `optimize_model` takes.
+        options: What else `optimize_model` or `optimize_training` takes.
 
     Raises:
         InputError: fewer than two sizes, or the same twice.
         TaskError: the function does not take these sizes, or makes other weights at some.
     """
     begun = time.monotonic()
+    optimize = optimize or (optimize_training if training else optimize_model)
     if len(sizes) < 2 or len({one.name for one in sizes}) < len(sizes):
         raise InputError(f"{[one.name for one in sizes]} are not two or more different sizes; name each once")
     loaded = [load_model(target, sizes=one.sizes) for one in sizes]
     _check_alike(loaded, sizes)
-    eager_us = [_eager_us(one) for one in loaded]
+    eager_us = [_eager_us(one, training) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []
@@ -170,12 +175,19 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
             )
 
 
-def _eager_us(loaded: Loaded) -> float:
-    """Return the least microseconds of a call in eager torch."""
+def _eager_us(loaded: Loaded, training: bool) -> float:
+    """Return the least microseconds of a call in eager torch, with its backward pass if it is trained."""
     whole, times = loaded.whole, list[float]()
-    with torch.no_grad(), unchanged(whole):
+    trained = None
+    if training:
+        set_training(loaded)
+        trained = TrainedWhole(loaded.module, loaded.args, loaded.kwargs)
+    with torch.set_grad_enabled(training), unchanged(whole), torch.random.fork_rng(devices=[]):
         for _ in range(_CALLS):
             begun = time.perf_counter()
-            whole(*whole.tensors)
+            if trained is None:
+                whole(*whole.tensors)
+            else:
+                trained.differentiated()
             times.append((time.perf_counter() - begun) * 1e6)
     return min(times)

@@ -56,11 +56,15 @@ class Whole(nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Call the model with these tensors in place of the example ones."""
+        return tensors_of(self.called(tensors))
+
+    def called(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Call the model with these tensors in place of the example ones; return its result as it is nested."""
         leaves = list(self._leaves)
         for place, tensor in zip(self._places, tensors, strict=True):
             leaves[place] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        return tensors_of(self.inner(*args, **kwargs))
+        return self.inner(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         >>> norm = nn.BatchNorm1d(2)
         >>> with unchanged(norm):
         ...     _ = norm(torch.ones(4, 2))
-        >>> int(norm.num_batches_tracked)
-        0
+        >>> int(norm.num_batches_tracked), norm.running_mean
+        (0, tensor([0., 0.]))
     """
     before = [(b, b.detach().clone(), None if b.is_inference() else b._version) for b in module.buffers()]
     try:
@@ -153,12 +157,17 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     finally:
         with torch.no_grad():
             for buffer, value, version in before:
-                if version is None or buffer._version != version:
+                # batch norm writes its statistics without counting that as a write
+                if version is None or buffer._version != version or not torch.equal(buffer, value):
                     buffer.copy_(value)
 
 
 def load_model(
-    target: ModelTarget, inputs: object = None, *, sizes: Mapping[str, int] | None = None
+    target: ModelTarget,
+    inputs: object = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
 ) -> Loaded:
     """Load a model and the inputs of one call.
 
@@ -166,6 +175,7 @@ def load_model(
         target: What to load; a function or a file's function returns `(module, inputs)`.
         inputs: Inputs of one call for a module that is passed as it is: a tuple of positional ones, or a dict by name.
         sizes: Arguments of the function, by name.
+        training: Whether a model of transformers is to be one that returns a loss.
 
     Raises:
         TaskError: the target cannot be used as a model; the message explains why and what to do.
@@ -194,7 +204,7 @@ def load_model(
             f"{text} takes no sizes; expected file.py:build, a function that takes {', '.join(sizes)}"
         )
     if text.startswith(_HUGGING_FACE):
-        return _of_transformers(text.removeprefix(_HUGGING_FACE))
+        return _of_transformers(text.removeprefix(_HUGGING_FACE), training)
     if text.endswith(".pt2"):
         return _archive(Path(text))
     return _from_file(*_split(text), sizes or {})
@@ -255,8 +265,8 @@ def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
     return _made(path.stem, made, text, path)
 
 
-def _of_transformers(name: str) -> Loaded:
-    build = build_text(name)
+def _of_transformers(name: str, training: bool) -> Loaded:
+    build = build_text(name, training=training)
     path = Path(f"{architecture(name)}.py")
     made = _called(run_source(build, str(path)).build, f"hf:{name}")
     return _made(path.stem, made, whole_text(build), path)

@@ -11,15 +11,15 @@ from ..errors import KernelwrightError, fault_of
 from ..records import Budget, DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
-from ._plan import WHOLE, Planned
+from ._plan import Planned
+from ._plan_records import WHOLE
 from ._print import Unprintable
 from ._records import RegionOutcome
 from ._whole_task import WholeTask, whole_task
+from ._wrong_layer import wrong_layer
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_SHARE, _LEAST_S = 0.6, 120.0
-"""Share of the minutes for the whole model, and seconds that it gets at least, where there are so many."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
 
@@ -48,16 +48,6 @@ class WholeFound:
             speedup=found.speedup.median if found and found.speedup else None, kept=self.best is not None,
             expected_us=row.gain.expected if row else 0.0, reason=self.reason,
         )  # fmt: skip
-
-
-def share_s(left_s: float) -> float:
-    """Return the seconds that the whole model gets of those that are left.
-
-    Example:
-        >>> share_s(600.0), share_s(100.0)
-        (360.0, 100.0)
-    """
-    return max(_SHARE * left_s, min(left_s, _LEAST_S))
 
 
 def search_whole(
@@ -96,7 +86,7 @@ def search_whole(
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
-    return _found(run, whole, place)
+    return _found(run, whole, plan, place)
 
 
 _TASKS = "model-task"
@@ -130,14 +120,17 @@ def finished_runs(store: Store, key: str, device: str, options: Mapping[str, Any
     return found
 
 
-def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:
+def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) -> WholeFound:
     with Store(place) as store:
         record = store.run(run)
         best = next(iter(accepted_of(store, record)), None)
         tried = store.evaluations(run)
     if best is not None and best.decision.status is DecisionStatus.IMPROVED:
         return WholeFound(run, best, whole.weights, task=whole.task)
-    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}")
+    wrong = next((e for e in tried if e.verdict is not None and e.verdict.failure == "correct"), None)
+    layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
+    where = f"; the first wrong one is wrong from {layer} on" if layer else ""
+    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}{where}")
 
 
 def _ends_of(tried: Sequence[Evaluation]) -> str:

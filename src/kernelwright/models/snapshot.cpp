@@ -1,11 +1,12 @@
 // A served call of a patched model, remembered, so that the next one is compared with it in one step.
 //
-// `Snapshot(kernel, tail, arguments, names, held, sized, empty, tensors)` takes the state of this moment; it is None where a
-// tensor cannot be followed. Called like the model, it returns `kernel(*tensors of the call, *tail)` if everything is as
+// `Snapshot(kernel, tail, arguments, names, held, sized, empty, read, placed)` takes the state of this moment; it is None
+// where a tensor cannot be followed. Values of `read` tensors count; `placed` ones are given to the kernel in each call. Called like the model, it returns `kernel(*tensors of the call, *tail)` if everything is as
 // it was then, and None otherwise. It decides nothing: Python decided that such a call is to be served.
 //
 // Compared: the kind, dtype and sizes of each argument, or its value; what lies in containers, by identity; that
-// dictionaries have as many entries as they had, or none; of each tensor the version counter, memory, sizes, strides and up to 32 bytes in its middle;
+// dictionaries have as many entries as they had, or none; of each tensor the memory, sizes, strides and whether it wants a
+// gradient, and where its values count, the version counter and up to 32 bytes in its middle;
 // dispatch keys of the thread (autocast, transforms, dispatch modes, inference mode) and whether gradients are wanted.
 #include "python_tensors.h"
 
@@ -80,29 +81,31 @@ struct Held {  // `holder[key] is value`; what is not there counts as None
 
 struct Tensor {
   Ref tensor;
+  bool read, wants;
   uint32_t version;
   const char* memory;
   std::vector<int64_t> sizes, strides;
   size_t sampled = 0, sampled_from = 0;
   char sample[kSampled];
 
-  explicit Tensor(PyObject* given) : tensor(given) {
+  Tensor(PyObject* given, bool read) : tensor(given), read(read) {
     const auto& impl = impl_of(given);
+    wants = impl.requires_grad();
     version = impl.version_counter().current_version();
     memory = memory_of(impl);
     sizes = impl.sizes().vec();
     strides = impl.strides().vec();
     const size_t bytes = static_cast<size_t>(impl.numel()) * impl.itemsize();
-    if (impl.is_contiguous()) sampled = std::min(kSampled, bytes);
+    if (read && impl.is_contiguous()) sampled = std::min(kSampled, bytes);
     sampled_from = (bytes - sampled) / 2;
     if (sampled) std::memcpy(sample, memory + sampled_from, sampled);
   }
 
   bool same(bool gradients) const {
     const auto& impl = impl_of(tensor.get());
-    return impl.has_storage() && impl.version_counter().current_version() == version && memory_of(impl) == memory &&
+    return impl.has_storage() && (!read || impl.version_counter().current_version() == version) && memory_of(impl) == memory &&
            impl.sizes() == c10::IntArrayRef(sizes) && impl.strides() == c10::IntArrayRef(strides) &&
-           !(gradients && impl.requires_grad()) &&
+           !(gradients && impl.requires_grad() != wants) &&
            (sampled == 0 || std::memcmp(sample, memory + sampled_from, sampled) == 0);
   }
 };
@@ -165,8 +168,8 @@ struct Snapshot {
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject *kernel, *tail, *arguments, *names, *held, *sized, *empty, *tensors;
-    if (!PyArg_ParseTuple(args, "OOOOOOOO", &kernel, &tail, &arguments, &names, &held, &sized, &empty, &tensors))
+    PyObject *kernel, *tail, *arguments, *names, *held, *sized, *empty, *read, *placed;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO", &kernel, &tail, &arguments, &names, &held, &sized, &empty, &read, &placed))
       return nullptr;
     auto state = std::make_unique<State>();
     state->kernel = Ref(kernel);
@@ -188,10 +191,14 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
       state->held.push_back(Held{Ref(holder), Ref(key), Ref(value)});
     });
     bool all = true;
-    each(tensors, "tensors", [&](PyObject* one) {
-      all = all && followed(one);
-      if (all) state->tensors.emplace_back(one);
-    });
+    const auto follow = [&](bool values) {
+      return [&all, &state, values](PyObject* one) {
+        all = all && followed(one);
+        if (all) state->tensors.emplace_back(one, values);
+      };
+    };
+    each(read, "read", follow(true));
+    each(placed, "placed", follow(false));
     if (!all) Py_RETURN_NONE;
     auto* self = reinterpret_cast<Snapshot*>(type->tp_alloc(type, 0));
     if (self != nullptr) self->state = state.release();

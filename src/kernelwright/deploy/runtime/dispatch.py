@@ -11,14 +11,16 @@ from typing import Any
 import torch
 
 from . import loaders
+from .operators import is_autocast, is_transformed
 from .sampling import compared
 
 
 class Dispatcher:
     """Call a verified specialisation inside its guard and the native op outside it.
 
-    Covers: other ranks, dtypes, devices, layouts, scalars and sizes than those verified and timed;
-    gradients asked for; a specialisation that cannot be loaded or that declines: all go to the native op.
+    Covers: other ranks, dtypes, devices, layouts, scalars and sizes than those verified and timed; gradients asked
+    for, autocast, transforms of torch.func; a specialisation that cannot be loaded or that declines: all go to the
+    native op.
     Does not cover: a kernel that is wrong inside its guard (that is what acceptance is for), unless calls are
     sampled: then one in `sample`, drawn by chance, is compared with the native op, which takes over for good from a
     specialisation that is wrong, with a warning. Calls of random ops are not compared.
@@ -43,6 +45,12 @@ class Dispatcher:
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the op; same results as the native op within the verified tolerance."""
+        return self.answer(arguments, self.native)
+
+    def answer(self, arguments: tuple[Any, ...], native: Callable[..., Any]) -> Any:
+        """Compute the op, by another native form than the package's own where no specialisation admits the call."""
+        if is_transformed() or is_autocast():
+            return native(*arguments)
         key = tuple([
             (a.shape, a.stride(), a.dtype, a.device, type(a), a.requires_grad) if isinstance(a, torch.Tensor) else a
             for a in arguments
@@ -51,15 +59,15 @@ class Dispatcher:
         if known is None:
             known = self._plans[key] = self._plan(arguments), _wants_gradient(arguments)
         plan, differentiable = known
-        if differentiable and torch.is_grad_enabled():
-            return self.native(*arguments)
-        if self.sample > 0 and plan is not self.native and self._chance.randrange(self.sample) == 0:
+        if plan is self.native or (differentiable and torch.is_grad_enabled()):
+            return native(*arguments)
+        if self.sample > 0 and self._chance.randrange(self.sample) == 0:
             return self._sampled(plan, arguments)
         return plan(*arguments)
 
     def _sampled(self, plan: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Compare a call with the native op; a specialisation that is wrong serves no more."""
-        specialisation = self._choose(arguments)
+        specialisation = self.admitting(arguments)
         if specialisation is None or not specialisation.get("tolerance"):
             return plan(*arguments)
         result, wrong = compared(plan, self.native, arguments, specialisation["tolerance"])
@@ -73,14 +81,15 @@ class Dispatcher:
 
     def choose(self, *arguments: Any) -> str:
         """Name the specialisation that would serve these arguments, the first that admits them, or `native`."""
-        chosen = self._choose(arguments)
+        chosen = self.admitting(arguments)
         return str(chosen["name"]) if chosen else "native"
 
-    def _choose(self, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
+    def admitting(self, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
+        """Return the row of the specialisation that would serve these arguments; None if the native op would."""
         return next((v for v in self.specialisations if _admits(v["guard"], arguments)), None)
 
     def _plan(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        specialisation = self._choose(arguments)
+        specialisation = self.admitting(arguments)
         if specialisation is None:
             return self.native
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...deploy import Claim, Specialisation, admits, guard, opened, package, ranges
+from ...deploy import Claim, Form, Specialisation, admits, guard, opened, package, ranges
 from ...devices import Device
 from ...errors import InputError, NotFoundError
 from ...languages import get_language
@@ -120,9 +120,14 @@ def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
 
 
 def package_accepted(
-    task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, environment: dict[str, str]
+    task: Task,
+    run: Run,
+    accepted: Sequence[Evaluation],
+    folder: Path,
+    environment: dict[str, str],
+    form: Form = "package",
 ) -> Path:
-    """Write the package of a run's accepted kernels and return its folder."""
+    """Write the package of a run's accepted kernels in a form, and return its folder."""
     names = [w.name for w in task.split(Split.SEARCH)]
     served = serving(accepted, names)
     used = [e for e in accepted if any(s is e for s in served.values())]
@@ -147,7 +152,7 @@ def package_accepted(
     )
     init = problem.init_arguments(specialisations[0].workloads[0])
     kind = run.device.partition("-")[0]
-    package(task, specialisations, claim, folder, device=kind, init=init)
+    package(task, specialisations, claim, folder, device=kind, init=init, form=form)
     return folder
 
 
