@@ -42,10 +42,8 @@ def define(name: str, kernel: Call, native: Call, schema: str, mutates: Sequence
         mode = next((a.fake_mode for a in arguments if isinstance(a, FakeTensor)), None)
         if mode is None:
             return _like(_flat(native(*arguments)))
-        before, mode.allow_non_fake_inputs = (
-            mode.allow_non_fake_inputs,
-            True,
-        )  # what the native op holds is real
+        before = mode.allow_non_fake_inputs
+        mode.allow_non_fake_inputs = True  # what the native op holds is real
         try:
             return _like(_flat(native(*arguments)))
         finally:
