@@ -4,10 +4,10 @@
                                          [--max-elements N] [--out rows.jsonl]
 
 SOLAR (NVlabs/SOLAR) computes the least time of SOL-ExecBench's scores. DIR is its checkout; the torchview that its
-`install.sh` patches is on the PYTHONPATH. Each of KernelBench's problems is shrunk, and both are given that text. SOLAR's
-time is that of a single roofline for the whole graph, everything overlapping, in float32, on the H100 of its own
-configuration; ours is the greatest of bytes, products and other operations, over the peaks of that configuration. They
-agree within 10 %; where they do not, the row has both counts.
+`install.sh` patches is on the PYTHONPATH. Each of KernelBench's problems is shrunk, and both are given that text.
+SOLAR's time is that of a single roofline for the whole graph, everything overlapping, in float32, on the H100 of its
+own configuration; ours is the greatest of bytes, products and other operations, over the peaks of that configuration.
+They agree within 10 %; where they do not, the row has both counts.
 """
 
 import argparse
