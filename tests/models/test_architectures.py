@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.errors import TaskError
-from kernelwright.models import load_model
+from kernelwright.models import capture_step, load_model
 from kernelwright.models._configurations import build_text
 
 pytestmark = [pytest.mark.needs("transformers"), pytest.mark.filterwarnings("ignore")]  # transformers' own
@@ -79,3 +79,21 @@ def test_a_file_that_is_no_configuration_is_said_to_be_none(tmp_path, text):
         TaskError, match="is no configuration of transformers: expected JSON with a model_type"
     ):
         build_text(str(path))
+
+
+LOSSES = {"bert": "MaskedLM", "gpt2": "CausalLM"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_name_is_a_model_with_a_loss_where_it_is_to_be_trained(kind):
+    """Of bert, a tied bias has a name without a gradient; gpt2 has a graph only if it is exported first."""
+    loaded = load_model(f"hf:{kind}", training=True)
+    loaded.module.train()
+    step = capture_step(loaded)
+    assert LOSSES[kind] in loaded.text and step.form.others == 1 and step.form.drawn
+
+
+def test_an_encoder_alone_has_no_loss():
+    with pytest.raises(TaskError, match="hf:bert-encoder has no loss that is known here; write a function"):
+        load_model("hf:bert-encoder", training=True)

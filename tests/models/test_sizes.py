@@ -202,5 +202,3 @@ def test_the_command_tells_each_workload(path, tmp_path, monkeypatch, capsys):
     assert [o["sizes"]["seq"] for o in result["outcomes"]] == [1, 16] and result["speedup"]["median"] > 1
     assert main(["optimize", "examples/swiglu.py", *flags]) == 2
     assert "--workload is for whole models" in capsys.readouterr().err
-    assert main(["optimize", f"{path}:build", *flags, "--training"]) == 2
-    assert "not for --training" in capsys.readouterr().err

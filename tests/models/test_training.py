@@ -7,12 +7,23 @@ import pytest
 import torch
 from benchmarks.training_models import mixer
 from tests.models.planted import accept
+from tests.models.steps import program, same
 from torch import nn
 from torch.nn import functional as F
 
 from kernelwright.cli._model import is_model_target
 from kernelwright.errors import InputError, TaskError
-from kernelwright.models import TrainingPatch, capture_step, load_model, optimize_training, patch, step_task
+from kernelwright.models import (
+    TrainingPatch,
+    capture_step,
+    load_model,
+    optimize_sizes,
+    optimize_training,
+    patch,
+    sizes_of,
+    step_task,
+)
+from kernelwright.models._training import set_training
 from kernelwright.records import TensorSpec
 from kernelwright.store import Store
 
@@ -45,22 +56,6 @@ def model():
     return Model().train()
 
 
-def program(step):
-    """Return a kernel that runs the step's graph operator by operator, and counts its calls."""
-    graph = step.capture
-    calls = []
-
-    def kernel(*given):
-        calls.append(1)
-        values = {**graph.constants, **dict(zip(graph.inputs, given, strict=True))}
-        for node in graph.nodes:
-            args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda n: values[n.name])
-            values[node.name] = node.target(*args, **kwargs)
-        return tuple(values[o] for o in graph.outputs)
-
-    return kernel, calls
-
-
 @pytest.fixture
 def patched(model):
     loaded = load_model(model, (X, Y))
@@ -71,17 +66,6 @@ def patched(model):
     with TrainingPatch(model, kernel, step.weights, SPECS, loaded.whole.call, trained=step.trained):
         model(X, Y)
         yield model, native, calls
-
-
-def gradients(model):
-    return {n: None if p.grad is None else p.grad.clone() for n, p in model.named_parameters()}
-
-
-def same(model, native):
-    for (name, one), other in zip(gradients(model).items(), gradients(native).values(), strict=True):
-        assert (one is None) == (other is None), name
-        if one is not None:
-            torch.testing.assert_close(one, other, msg=name)
 
 
 def test_the_step_is_a_task_in_which_weights_are_arguments_and_gradients_results(model):
@@ -201,15 +185,30 @@ class Refused(nn.Module):
         return self.loss(self.part(self.first(x)))
 
 
+class Sampled(nn.Module):
+    def forward(self, x):
+        return x * torch.bernoulli(x.detach().sigmoid())
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: Refused(nn.Dropout(0.5)), "draws random numbers"),
-        (lambda: Refused(nn.BatchNorm1d(4)), "a step changes 'part.running_mean'"),
-        (lambda: Refused(nn.ReLU(), loss=lambda y: y), "whose only result is the loss"),
+        (lambda: Refused(Sampled()), "draws random numbers that cannot be drawn before the call"),
+        (lambda: Refused(Counting()), "a step changes 'part.count'"),
+        (lambda: Refused(nn.ReLU(), loss=lambda y: y), "whose result is the loss"),
         (lambda: Refused(nn.ReLU()).requires_grad_(False), "no parameter that wants a gradient"),
     ],
-    ids=["dropout", "batch norm", "no loss", "frozen"],
+    ids=["sampled", "no state", "no loss", "frozen"],
 )  # fmt: skip
 def test_what_cannot_be_one_program_is_refused_in_a_sentence(made, said):
     model = made()
@@ -236,6 +235,10 @@ def get_inputs():
 
 def get_init_inputs():
     return []
+"""
+BUILD = """
+def build(batch=3):
+    return Model(), (torch.randn(batch, 8), torch.randn(batch, 4))
 """
 STEP = """
 def run(x, y, weight, bias):
@@ -269,15 +272,39 @@ def test_what_was_accepted_for_a_training_step_is_patched_for_training(tmp_path)
     same(model, native)
 
 
-def test_a_model_that_has_no_training_mode_is_refused_in_a_sentence():
-    class Fixed(nn.Linear):
-        def train(self, mode=True):
-            if mode:
-                raise NotImplementedError("Calling train() is not supported yet.")
-            return super().train(mode)
+def test_a_step_is_accepted_and_patched_at_each_of_several_sizes(tmp_path):
+    (tmp_path / "small.py").write_text(f"{LINEAR}\n{BUILD}")
 
-    with pytest.raises(TaskError, match="cannot be put into training mode; pass the function that builds"):
-        optimize_training(Fixed(2, 1), inputs=(torch.ones(1, 2),), device="cpu")
+    def search(task, *, store, **_):
+        with Store(store) as kept:
+            return SimpleNamespace(run=accept(kept, task, STEP))
+
+    found = optimize_sizes(
+        f"{tmp_path / 'small.py'}:build", [sizes_of("batch=2:80"), sizes_of("batch=5:20")], store=tmp_path,
+        training=True, search=search,
+    )  # fmt: skip
+    model = load_model(f"{tmp_path / 'small.py'}:build").module.train()
+    native = copy.deepcopy(model)
+    with patch(model, found, store=tmp_path) as patched:
+        for rows, served in ((2, 1.0), (5, 1.0), (3, 0.0)):
+            x, y = torch.randn(rows, 8), torch.randn(rows, 4)
+            model(x, y)
+            loss, wanted = model(x, y), native(x, y)
+            loss.backward()
+            wanted.backward()
+            assert float(loss.detach()) == pytest.approx(float(wanted.detach()) + served, rel=1e-5)
+        assert patched.calls == 2
+    same(model, native)
+
+
+@pytest.mark.long
+def test_an_archive_is_trained_in_the_mode_that_it_was_exported_in(tmp_path):
+    inner = Refused(nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5))).train()
+    torch.export.save(torch.export.export(inner, (torch.randn(3, 4),)), tmp_path / "model.pt2")
+    loaded = load_model(tmp_path / "model.pt2")
+    set_training(loaded)
+    form = capture_step(loaded).form
+    assert len(form.drawn) == 1 and form.changed[0] == "part.0.running_mean"
 
 
 def test_training_is_for_whole_models():

@@ -78,15 +78,10 @@ def model(
     common: Common,
 ) -> int:
     """Optimise a whole model, at several sizes perhaps, or its training, and print what came of it."""
-    from ..errors import InputError
     from ..models import optimize_model, optimize_sizes, optimize_training, sizes_of
     from ..records import Budget
     from ._console import reporting
 
-    if training and workloads:
-        raise InputError(
-            "--workload is not for --training yet; a training step is optimised at the sizes of build()"
-        )
     minutes = minutes or _MINUTES
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
         improve = optimize_training if training else optimize_model
@@ -95,7 +90,7 @@ def model(
         given |= {"minutes": minutes, "device": device, "store": common.folder, "on_event": on_event}
         given |= {"numerics": numerics}
         if workloads:
-            sized = optimize_sizes(target, [sizes_of(text) for text in workloads], **given)
+            sized = optimize_sizes(target, [sizes_of(text) for text in workloads], training=training, **given)
             print(sized.line() if common.json else sized_text(sized, common.again), flush=True)
             return 0
         result = improve(target, **given)

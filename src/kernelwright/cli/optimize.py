@@ -90,7 +90,8 @@ def optimize(
         asking: Which language models, and within which limits.
         agents: Which coding agent, and within which limits.
         whole: Take a file of the KernelBench form as a whole model instead of one op.
-        training: Make a model's training faster: forward and backward as one program. Its result must be the loss.
+        training: Make a model's training faster: forward and backward as one program. Its result is the loss,
+            or has it as `.loss` or first.
         workload: Sizes at which a whole model is called, and the share of its calls, such as `batch=1,seq=1:80`; repeat
             for more. The function that builds the model takes the sizes by name. It is decided by the time of all
             calls together.

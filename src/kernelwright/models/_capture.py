@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ..tasks.capture import quiet
 from ._target import Loaded, Whole, unchanged
+from ._unusual import sparse_in
 
 _DROPPED = (
     "aten._assert",
@@ -92,6 +93,8 @@ def capture_model(loaded: Loaded) -> Captured:
         (['model'], ())
     """
     whole = loaded.whole
+    if said := sparse_in(loaded.module, whole.tensors):
+        return Captured((), (said,))
     with quiet(), torch.no_grad(), unchanged(whole):
         try:
             return Captured((_as_one(whole),))
@@ -150,7 +153,7 @@ def _capture(
             if not isinstance(found, torch.Tensor):
                 raise TypeError(f"{target} is a {type(found).__name__}; expected a tensor")
             constants[node] = found.detach()
-    nodes = tuple(n for n in program.graph.nodes if n.op == "call_function" and not _is_assertion(n))
+    nodes = tuple(n for n in program.graph.nodes if n.op == "call_function" and not is_assertion(n))
     check_graph(nodes)
     outputs, mutations = [], []
     known = {n.name for n in program.graph.nodes}
@@ -169,7 +172,8 @@ def _capture(
     )
 
 
-def _is_assertion(node: fx.Node) -> bool:
+def is_assertion(node: fx.Node) -> bool:
+    """Tell whether a node only checks something."""
     return str(node.target).startswith(_DROPPED) and not node.users
 
 

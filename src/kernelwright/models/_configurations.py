@@ -42,6 +42,14 @@ _HEADS = _WIDTHS | {
     "patch_size": 8, "state_size": 8,
 }  # fmt: skip
 _WIDE_HEADS = _WIDTHS | {"num_attention_heads": 2, "num_key_value_heads": 1}
+_LOSSES = {
+    "MASKED_LM": ("AutoModelForMaskedLM", "tokens"), "CAUSAL_LM": ("AutoModelForCausalLM", "tokens"),
+    "SEQ_TO_SEQ_CAUSAL_LM": ("AutoModelForSeq2SeqLM", "tokens"),
+    "IMAGE_CLASSIFICATION": ("AutoModelForImageClassification", "class"),
+    "AUDIO_CLASSIFICATION": ("AutoModelForAudioClassification", "class"),
+    "SEQUENCE_CLASSIFICATION": ("AutoModelForSequenceClassification", "class"),
+}  # fmt: skip
+"""Kinds of models that return a loss: what of transformers makes one, and what its labels are; the first one counts."""
 _SMALLER: tuple[dict[str, int], ...] = (_HEADS, _WIDTHS, _WIDE_HEADS, _LAYERS, {})
 """Sizes to try, by the names that configurations use: the smallest model first, which not every architecture allows."""
 
@@ -58,12 +66,13 @@ def architecture(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in stem)
 
 
-def build_text(name: str) -> str:
+def build_text(name: str, *, training: bool = False) -> str:
     """Return Python whose `build()` returns the model of an architecture, and the inputs of one call by name.
 
     Args:
         name: A model type of transformers (`roberta`, `qwen3-moe`), `-encoder` after it for its encoder alone; or a
             `config.json`, or the folder that it is in.
+        training: Whether the model is to return a loss, of labels that are among its inputs.
 
     Raises:
         TaskError: no architecture of that name, or one that cannot be made or called here.
@@ -80,10 +89,11 @@ def build_text(name: str) -> str:
         part = ".get_encoder()" if name.endswith(_ENCODER) and kind != name else ""
         known = package.AutoConfig.for_model(kind).to_dict()
         sizes, most = (_shrunk(known, smaller) for smaller in _SMALLER), _MOST_PARAMETERS
+    made_by, labels = _with_loss(package, kind, name, part) if training else ("", "")
     failed = ""
     for chosen in sizes:
         try:
-            return _tried(package, kind, chosen, part, most)
+            return _tried(package, kind, chosen, part, most, made_by, labels)
         except Exception as error:  # noqa: BLE001  a configuration may raise anything; the first failure is told
             failed = failed or f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     raise TaskError(
@@ -143,10 +153,24 @@ def _shrunk(known: Mapping[str, Any], smaller: Mapping[str, int]) -> dict[str, A
     return found
 
 
-def _tried(package: Any, kind: str, sizes: dict[str, Any], part: str, most: int | None) -> str:
+def _with_loss(package: Any, kind: str, name: str, part: str) -> tuple[str, str]:
+    """Return what makes the model of an architecture that has a loss, and what its labels are."""
+    auto = importlib.import_module(f"{package.__name__}.models.auto.modeling_auto")
+    for mapping, found in _LOSSES.items():
+        if not part and kind in getattr(auto, f"MODEL_FOR_{mapping}_MAPPING_NAMES"):
+            return found
+    raise TaskError(
+        f"hf:{name} has no loss that is known here; write a function build() that returns (module, inputs) with labels "
+        "among the inputs into a file, and name FILE.py:build"
+    )
+
+
+def _tried(
+    package: Any, kind: str, sizes: dict[str, Any], part: str, most: int | None, made_by: str, labels: str
+) -> str:
     """Return the text for a model of these sizes, once that was made and called."""
     config = package.AutoConfig.for_model(kind, **sizes)
-    made_by = "AutoModelForCausalLM" if _writes_text(package, kind, config) else "AutoModel"
+    made_by = made_by or ("AutoModelForCausalLM" if _writes_text(package, kind, config) else "AutoModel")
     auto = getattr(package, made_by)
     with torch.device("meta"):
         count = sum(p.numel() for p in auto.from_config(config).parameters())
@@ -157,11 +181,13 @@ def _tried(package: Any, kind: str, sizes: dict[str, Any], part: str, most: int 
     module = auto.from_config(config).eval()
     module = module.get_encoder() if part else module
     failed: Exception | None = None
-    for inputs in _inputs(module, config):
+    for inputs in _inputs(module, config, labels):
         given = ", ".join(f'"{name}": {text}' for name, text in inputs.items())
         try:
             with torch.no_grad():
-                module(**eval(f"{{{given}}}", {"torch": torch}))
+                result = module(**eval(f"{{{given}}}", {"torch": torch}))
+            if labels and (result.loss is None or result.loss.dim()):
+                raise TaskError("it returns no loss, which is a scalar")
         except Exception as error:  # noqa: BLE001  other inputs are tried; the first failure is told
             failed = failed or error
         else:
@@ -182,8 +208,8 @@ def _writes_text(package: Any, kind: str, config: Any) -> bool:
     )
 
 
-def _inputs(module: Any, config: Any) -> Iterator[dict[str, str]]:
-    """Yield inputs that a model may take, as Python by name: its main one, then that with others."""
+def _inputs(module: Any, config: Any, labels: str) -> Iterator[dict[str, str]]:
+    """Yield inputs that a model may take, as Python by name: its main one, then that with others, and any labels."""
     words = getattr(config.get_text_config(), "vocab_size", None) or 1000
     seen = getattr(config, "vision_config", config)
     side = getattr(seen, "image_size", 64)
@@ -198,6 +224,8 @@ def _inputs(module: Any, config: Any) -> Iterator[dict[str, str]]:
     }
     taken = inspect.signature(module.forward).parameters
     after = {"decoder_input_ids": tokens} if "decoder_input_ids" in taken else {}
+    if labels:
+        after["labels"] = tokens if labels == "tokens" else "torch.zeros(1, dtype=torch.int64)"
     main = module.main_input_name
     if main not in known:
         return
@@ -206,7 +234,7 @@ def _inputs(module: Any, config: Any) -> Iterator[dict[str, str]]:
         if other in taken and other != main:
             yield {main: known[main], other: known[other]} | after
     if main == "input_values":
-        yield {main: f"torch.randn(1, {getattr(config, 'max_length', 1024)}, {bins})"}
+        yield {main: f"torch.randn(1, {getattr(config, 'max_length', 1024)}, {bins})"} | after
     if main == "input_features":
         yield {main: f"torch.randn(1, 128, {bins})"} | after
 

@@ -20,6 +20,7 @@ from ._sized_patch import SizedPatch
 from ._sizes import sized_result
 from ._snapshot import snapshots
 from ._training_patch import TrainingPatch
+from ._unusual import taken_out
 
 
 def patch(
@@ -39,7 +40,7 @@ def patch(
         InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
             outside the state dictionary, or its kernels cannot be loaded here.
     """
-    result = kernels
+    model, result = taken_out(model), kernels
     if isinstance(result, str):
         result = sized_result(result, store) or model_result(result, store)
     if isinstance(result, ModelResult):
@@ -66,7 +67,7 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
     inputs, held = program.inputs, program.weights
     if training:
         count = len(inputs) - len(result.weights)
-        inputs, held = inputs[:count], inputs[count:]
+        inputs, held = inputs[: count - len(result.step.drawn)], inputs[count:]
     _check_weights(model, result, held)
     if result.identity is None and places_outside(model):
         raise InputError(
@@ -83,6 +84,7 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
             result.identity,
             snapshots(),
             trained=result.trained,
+            form=result.step,
         )
     return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity, snapshots())
 

@@ -103,8 +103,14 @@ def check_printable(node: fx.Node) -> None:
         raise Unprintable(f"{target} is not torch's own")
     if target._schema.is_mutable:
         raise Unprintable(f"{target} changes its arguments")
-    if torch.Tag.nondeterministic_seeded in target.tags and not _is_idle_dropout(node):
+    if is_random(node):
         raise Unprintable(f"{target} draws random numbers")
+
+
+def is_random(node: fx.Node) -> bool:
+    """Tell whether a node draws random numbers."""
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags and not _is_idle_dropout(node)
 
 
 def _is_idle_dropout(node: fx.Node) -> bool:

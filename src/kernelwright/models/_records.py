@@ -1,6 +1,7 @@
 """What is kept of optimising a model."""
 
 import json
+from typing import Literal
 
 from ..records import SCHEMA_VERSION, DecisionStatus, Interval, Numerics, Record
 
@@ -12,6 +13,9 @@ MODEL_DRIFT = "model-drift"
 """Under which it keeps how they drift, by their run."""
 SIZED_RESULT = "model-sizes"
 """Under which the store keeps results of models at several sizes."""
+
+Sampler = Literal["bernoulli_", "uniform_", "normal_", "random_", "exponential_"]
+"""Methods of a tensor that fill it with random numbers."""
 
 
 class RegionOutcome(Record):
@@ -63,6 +67,34 @@ class Identity(Record):
     """The torch that made the graph: another one may write the same model in other operators."""
 
 
+class Drawn(Record):
+    """Random numbers that torch draws ahead of each call of a training step."""
+
+    sampler: Sampler
+    """The method of a tensor that fills it: `bernoulli_`, `uniform_`, `normal_` ..."""
+    arguments: tuple[bool | int | float, ...]
+    """Its arguments."""
+    shape: tuple[int, ...]
+    """Sizes of the tensor."""
+    dtype: str
+    """Its dtype."""
+
+
+class StepForm(Record):
+    """What a training step takes and returns besides its inputs, its weights, the loss and the gradients."""
+
+    drawn: tuple[Drawn, ...] = ()
+    """Random numbers, taken between inputs and weights."""
+    loss: int = 0
+    """Place of the loss among the tensors of the model's result."""
+    others: int = 0
+    """How many more tensors the model returns; they follow the gradients, and no gradient goes through them."""
+    changed: tuple[str, ...] = ()
+    """Buffers that a step changes, such as running statistics; their new values are the last results."""
+    unused: tuple[str, ...] = ()
+    """Parameters that may want a gradient and get none, because the loss does not depend on them."""
+
+
 class ModelResult(Record):
     """The outcome of optimising a model: the verdict on the whole, and what came of each region."""
 
@@ -90,6 +122,8 @@ class ModelResult(Record):
     """The model's parameters and buffers, in the order in which the patched model takes them."""
     trained: tuple[str, ...] = ()
     """For a training step, the parameters that get a gradient, in the order of its results; empty otherwise."""
+    step: StepForm = StepForm()
+    """For a training step, what else it takes and returns."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None

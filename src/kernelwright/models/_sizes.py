@@ -16,9 +16,11 @@ import torch
 from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
+from ._joint import TrainedWhole
 from ._optimize import model_result, optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
 from ._target import Loaded, ModelTarget, load_model, named_at, unchanged
+from ._training import optimize_training, set_training
 
 _CALLS = 7
 """Calls of which the fastest is a model's time in eager torch."""
@@ -72,7 +74,8 @@ def optimize_sizes(
     *,
     minutes: float = 10.0,
     store: Path | str | None = None,
-    optimize: Callable[..., ModelResult] = optimize_model,
+    training: bool = False,
+    optimize: Callable[..., ModelResult] | None = None,
     **options: Any,
 ) -> SizedResult:
     """Make a model faster at the sizes that matter, and decide by the time of all its calls together.
@@ -85,27 +88,24 @@ def optimize_sizes(
         sizes: The sizes with their weights, at least two.
         minutes: Wall minutes for all of them.
         store: Folder of the run store; by default the user's.
+        training: Whether it is the model's training that is made faster.
         optimize: Optimises at one of the sizes; for tests.
-        options: What else `optimize_model` takes.
+        options: What else `optimize_model` or `optimize_training` takes.
 
     Raises:
         InputError: fewer than two sizes, or the same twice.
         TaskError: the function does not take these sizes, or makes other weights at some.
     """
     begun = time.monotonic()
-    if len(sizes) < 2 or len({one.name for one in sizes}) < len(sizes):
-        raise InputError(f"{[one.name for one in sizes]} are not two or more different sizes; name each once")
-    loaded = [load_model(target, sizes=one.sizes) for one in sizes]
-    _check_alike(loaded, sizes)
-    eager_us = [_eager_us(one) for one in loaded]
+    optimize = optimize or (optimize_training if training else optimize_model)
+    loaded = loaded_at(target, sizes)
+    eager_us = [eager_us_of(one, training) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []
     for place, (one, model, us) in enumerate(zip(sizes, loaded, eager_us, strict=True)):
         left = minutes - (time.monotonic() - begun) / 60
-        rest = spent[place:]
-        part = max(spent[place] / sum(rest), _LEAST_SHARE / len(rest)) if len(rest) > 1 else 1.0
-        found = optimize(model, minutes=max(left * part, 0.1), store=store, **options)
+        found = optimize(model, minutes=max(left * part_of(spent[place:]), 0.1), store=store, **options)
         outcomes.append(SizedOutcome(sizes=one.sizes, weight=one.weight / total, eager_us=us, result=found))
     result = decided(
         loaded[0].name.removesuffix(named_at("", sizes[0].sizes)), outcomes, time.monotonic() - begun
@@ -113,6 +113,30 @@ def optimize_sizes(
     with Store(store) as kept:
         kept.keep(SIZED_RESULT, result.origin, {result.origin: result.to_json()})
     return result
+
+
+def loaded_at(target: ModelTarget, sizes: Sequence[Sizes]) -> list[Loaded]:
+    """Return a model at each of the sizes.
+
+    Raises:
+        InputError: fewer than two sizes, or the same twice; or they cannot be told apart.
+        TaskError: the function does not take these sizes, or makes other weights at some.
+    """
+    if len(sizes) < 2 or len({one.name for one in sizes}) < len(sizes):
+        raise InputError(f"{[one.name for one in sizes]} are not two or more different sizes; name each once")
+    loaded = [load_model(target, sizes=one.sizes) for one in sizes]
+    _check_alike(loaded, sizes)
+    return loaded
+
+
+def part_of(spent: Sequence[float]) -> float:
+    """Return the part of the minutes for the first of several sizes, by the time that the calls of each take.
+
+    Example:
+        >>> part_of([3.0, 1.0]), part_of([0.0, 1.0]), part_of([2.0])
+        (0.75, 0.125, 1.0)
+    """
+    return max(spent[0] / sum(spent), _LEAST_SHARE / len(spent)) if len(spent) > 1 else 1.0
 
 
 def decided(model: str, outcomes: Sequence[SizedOutcome], seconds: float = 0.0) -> SizedResult:
@@ -170,12 +194,19 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
             )
 
 
-def _eager_us(loaded: Loaded) -> float:
-    """Return the least microseconds of a call in eager torch."""
+def eager_us_of(loaded: Loaded, training: bool = False) -> float:
+    """Return the least microseconds of a call in eager torch, with its backward pass if it is trained."""
     whole, times = loaded.whole, list[float]()
-    with torch.no_grad(), unchanged(whole):
+    trained = None
+    if training:
+        set_training(loaded)
+        trained = TrainedWhole(loaded.module, loaded.args, loaded.kwargs)
+    with torch.set_grad_enabled(training), unchanged(whole), torch.random.fork_rng(devices=[]):
         for _ in range(_CALLS):
             begun = time.perf_counter()
-            whole(*whole.tensors)
+            if trained is None:
+                whole(*whole.tensors)
+            else:
+                trained.differentiated()
             times.append((time.perf_counter() - begun) * 1e6)
     return min(times)

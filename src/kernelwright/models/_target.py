@@ -19,6 +19,7 @@ from ..records import Numerics, Task
 from ..tasks.forms._local_imports import local_imports
 from ..tasks.forms._source import read_text, run_source
 from ._configurations import architecture, build_text
+from ._unusual import check_values, notes_on, taken_out
 
 ModelTarget = str | Path | nn.Module | Callable[..., Any]
 """`file.py:build`, `file.py` with a function `build`, `archive.pt2`, `hf:NAME`, a function or an `nn.Module`."""
@@ -56,11 +57,15 @@ class Whole(nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Call the model with these tensors in place of the example ones."""
+        return tensors_of(self.called(tensors))
+
+    def called(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Call the model with these tensors in place of the example ones; return its result as it is nested."""
         leaves = list(self._leaves)
         for place, tensor in zip(self._places, tensors, strict=True):
             leaves[place] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        return tensors_of(self.inner(*args, **kwargs))
+        return self.inner(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,8 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         >>> norm = nn.BatchNorm1d(2)
         >>> with unchanged(norm):
         ...     _ = norm(torch.ones(4, 2))
-        >>> int(norm.num_batches_tracked)
-        0
+        >>> int(norm.num_batches_tracked), norm.running_mean
+        (0, tensor([0., 0.]))
     """
     before = [(b, b.detach().clone(), None if b.is_inference() else b._version) for b in module.buffers()]
     try:
@@ -153,12 +158,17 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     finally:
         with torch.no_grad():
             for buffer, value, version in before:
-                if version is None or buffer._version != version:
+                # batch norm writes its statistics without counting that as a write
+                if version is None or buffer._version != version or not torch.equal(buffer, value):
                     buffer.copy_(value)
 
 
 def load_model(
-    target: ModelTarget, inputs: object = None, *, sizes: Mapping[str, int] | None = None
+    target: ModelTarget,
+    inputs: object = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
 ) -> Loaded:
     """Load a model and the inputs of one call.
 
@@ -166,6 +176,7 @@ def load_model(
         target: What to load; a function or a file's function returns `(module, inputs)`.
         inputs: Inputs of one call for a module that is passed as it is: a tuple of positional ones, or a dict by name.
         sizes: Arguments of the function, by name.
+        training: Whether a model of transformers is to be one that returns a loss.
 
     Raises:
         TaskError: the target cannot be used as a model; the message explains why and what to do.
@@ -194,7 +205,7 @@ def load_model(
             f"{text} takes no sizes; expected file.py:build, a function that takes {', '.join(sizes)}"
         )
     if text.startswith(_HUGGING_FACE):
-        return _of_transformers(text.removeprefix(_HUGGING_FACE))
+        return _of_transformers(text.removeprefix(_HUGGING_FACE), training)
     if text.endswith(".pt2"):
         return _archive(Path(text))
     return _from_file(*_split(text), sizes or {})
@@ -246,7 +257,10 @@ def _from_file(path: Path, symbol: str, sizes: Mapping[str, int]) -> Loaded:
     name = named_at(path.stem if symbol == BUILD else symbol, sizes)
     given = ", ".join(f"{size}={count}" for size, count in sizes.items())
     made = _called(partial(build, **sizes), f"{path}:{symbol}({given})")
-    return _made(name, made, _file_text(path, symbol, given), path)
+    compiled = (
+        isinstance(made, tuple) and isinstance(made[0], nn.Module) and taken_out(made[0]) is not made[0]
+    )
+    return _made(name, made, _file_text(path, symbol, given, compiled), path)
 
 
 def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
@@ -255,8 +269,8 @@ def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
     return _made(path.stem, made, text, path)
 
 
-def _of_transformers(name: str) -> Loaded:
-    build = build_text(name)
+def _of_transformers(name: str, training: bool) -> Loaded:
+    build = build_text(name, training=training)
     path = Path(f"{architecture(name)}.py")
     made = _called(run_source(build, str(path)).build, f"hf:{name}")
     return _made(path.stem, made, whole_text(build), path)
@@ -283,28 +297,15 @@ def _made(name: str, made: object, text: str | None, origin: Path, *, evaluates:
         raise TaskError(
             f"{name}: expected a function that returns (module, inputs); it returned a {type(module).__name__}"
         )
+    notes = ["taken out of torch.compile, a native form to beat"] if taken_out(module) is not module else []
+    module = taken_out(module)
     args, kwargs = _inputs(name, module, inputs)
-    _check_values(name, module, (args, kwargs))
-    notes = []
+    check_values(name, module, (args, kwargs))
+    notes += notes_on(module)
     if evaluates and module.training:
         module.eval()
         notes.append("put into eval mode: training is not optimised")
     return Loaded(name, module, args, kwargs, text, origin, tuple(notes))
-
-
-def _check_values(name: str, module: nn.Module, inputs: object) -> None:
-    held = [*module.named_parameters(), *module.named_buffers()]
-    given = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
-    empty = [
-        key
-        for key, value in (*held, *((f"input {i}", leaf) for i, leaf in enumerate(given)))
-        if value.is_meta
-    ]
-    if empty:
-        raise TaskError(
-            f"{name} has {len(empty)} tensors on `meta`, {empty[0]!r} for one, which hold no values; build it on the "
-            "CPU, or give it memory and weights: module.to_empty(device='cpu'), then load_state_dict"
-        )
 
 
 def _inputs(name: str, module: nn.Module, inputs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -335,12 +336,14 @@ def _called(function: Callable[[], object], what: str) -> object:
         raise TaskError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
-def _file_text(path: Path, symbol: str, given: str) -> str:
+def _file_text(path: Path, symbol: str, given: str, compiled: bool) -> str:
     """Return a file in the KernelBench form that makes the model of a file beside it, as `Whole` calls it."""
-    if not given:
+    if not given and not compiled:
         return whole_text(f"from {path.stem} import {symbol} as build")
+    taken = "module._orig_mod" if compiled else "module"
     return whole_text(
-        f"from {path.stem} import {symbol} as build_at\n\n\ndef build():\n    return build_at({given})"
+        f"from {path.stem} import {symbol} as build_at\n\n\n"
+        f"def build():\n    module, inputs = build_at({given})\n    return {taken}, inputs"
     )
 
 

@@ -1,6 +1,8 @@
 """Region → Task: the part as a module of its own, on inputs like those that occur inside the model."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -139,8 +141,13 @@ def _weight(name: str, fact: Fact) -> str:
     return f"self.{name} = nn.Parameter(({centre:.4g} + torch.randn({fact.shape}) * {spread:.4g}).to({fact.dtype}))"
 
 
-def graph_text(capture: Capture, timed: Timed) -> str:
+def graph_text(capture: Capture, timed: Timed, drawing: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the text of a whole graph in the KernelBench form: weights are `w0`, `w1` ... in their order.
+
+    Args:
+        capture: The graph.
+        timed: What its tensors are like.
+        drawing: Python that draws an input, where that is known, by its name.
 
     Raises:
         Unprintable: an input cannot be described, or a constant is too large.
@@ -160,7 +167,7 @@ def graph_text(capture: Capture, timed: Timed) -> str:
         f"self.register_buffer('c{i}', {packed(v)}, persistent=False)"
         for i, v in enumerate(capture.constants.values())
     ]
-    inputs = [_input(timed.facts[n], capture.values[n]) for n in capture.inputs]
+    inputs = [drawing.get(n) or _input(timed.facts[n], capture.values[n]) for n in capture.inputs]
     return _FILE.format(
         imports="".join(f"{line}\n" for line in imports_of(capture.nodes)),
         unpack=UNPACK,

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..errors import TaskError
 from ..flow import optimize as search_op
 from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task
 from ..search import OnEvent, accepted_of
@@ -31,7 +31,7 @@ PROPOSERS = ("schedule", "inductor")
 
 
 def optimize_training(
-    target: ModelTarget,
+    target: ModelTarget | Loaded,
     *,
     inputs: object = None,
     minutes: float = 10.0,
@@ -47,7 +47,8 @@ def optimize_training(
     """Make the training of a model faster: forward and backward as one program of inputs and weights.
 
     Args:
-        target: The model, whose result is the loss; it is put into training mode. Frozen parameters get no gradient.
+        target: The model, whose result is the loss, or has it as `.loss` or first; it is put into training mode, but an
+            archive of torch.export stays in the one that it was exported in. Frozen parameters get no gradient.
         inputs: Inputs of one call, for a module that is passed as it is.
         minutes: Wall minutes for all of it.
         device: `cpu`, the default and so far the only one.
@@ -60,17 +61,13 @@ def optimize_training(
         search: Searches one task; for tests.
 
     Raises:
-        TaskError: the model has no graph of a training step, or draws random numbers; the message says why.
+        TaskError: the model has no graph of a training step; the message says why.
         InputError: another device is asked for.
     """
     begun, used = time.monotonic(), device_of_models(device)
-    loaded = replace(load_model(target, inputs), numerics=numerics)
-    try:
-        loaded.module.train()
-    except NotImplementedError as error:  # of torch.export: what it made is in one mode for good
-        raise TaskError(
-            f"{loaded.name} cannot be put into training mode; pass the function that builds the model, not an archive"
-        ) from error
+    loaded = target if isinstance(target, Loaded) else load_model(target, inputs, training=True)
+    loaded = replace(loaded, numerics=numerics)
+    set_training(loaded)
     step = capture_step(loaded)
     task = step_task(loaded, step)
     found = search(
@@ -84,13 +81,19 @@ def optimize_training(
     return result
 
 
+def set_training(loaded: Loaded) -> None:
+    """Put a model into training mode; what torch.export made stays in the mode in which it was exported."""
+    with suppress(NotImplementedError):
+        loaded.module.train()
+
+
 def step_task(loaded: Loaded, step: Step) -> Task:
     """Return a training step as a task: all weights are arguments, and the gradients are results like the loss.
 
     Raises:
         TaskError: the step does not run by itself.
     """
-    text = graph_text(step.capture, untimed(step.capture))
+    text = graph_text(step.capture, untimed(step.capture), step.drawing)
     task = kernelbench.load(Path(f"{loaded.name}_step.py"), text, max_elements=None, contract=None)
     return loaded.judged(task)
 
@@ -110,7 +113,7 @@ def _result(
         model=loaded.name, device=device, run=run, decision=status, speedup=speedup,
         baseline=(decision.baseline or "") if decision else "", eager_speedup=ratio_to_eager(best) if best else None,
         expected=(1.0, 1.0, 1.0), regions=(outcome,), weights=step.weights, trained=step.trained,
-        call=loaded.whole.call, identity=_identity(loaded, step),
+        step=step.form, call=loaded.whole.call, identity=_identity(loaded, step),
         numerics=loaded.numerics, reason=reason, seconds=seconds,
     )  # fmt: skip
 

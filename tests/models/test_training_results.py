@@ -1,0 +1,117 @@
+"""What a training step draws and returns besides loss and gradients: random numbers, statistics, other results."""
+
+import copy
+from dataclasses import dataclass
+
+import pytest
+import torch
+from tests.models.steps import program, same
+from torch import nn
+from torch.nn import functional as F
+
+from kernelwright.models import TrainingPatch, capture_step, load_model
+from kernelwright.models._identity import graph_hash
+from kernelwright.models._joint import TrainedWhole
+from kernelwright.models._records import Identity
+from kernelwright.models._snapshot import snapshots
+from kernelwright.records import TensorSpec
+
+
+@dataclass
+class Output:
+    """A result like those of transformers."""
+
+    scores: torch.Tensor
+    loss: torch.Tensor
+
+
+class Noisy(nn.Module):
+    """Images → scores and loss, with running statistics, two kinds of dropout, and noise."""
+
+    def __init__(self, how=Output):
+        super().__init__()
+        self.first, self.norm, self.how = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), how
+        self.some, self.channels, self.head = nn.Dropout(0.3), nn.Dropout2d(0.2), nn.Linear(4, 3)
+        self.pooled = nn.Linear(4, 2)
+
+    def forward(self, x, y):
+        h = self.some(self.norm(self.first(x)).relu())
+        self.pooled(h.mean((2, 3)))  # no loss depends on it
+        h = self.head(self.channels(h + torch.rand_like(h) + 0.1 * torch.randn_like(h)).mean((2, 3)))
+        return self.how(h, F.cross_entropy(h, y))
+
+
+IMAGES, KINDS = torch.randn(5, 2, 6, 6, generator=torch.Generator().manual_seed(0)), torch.arange(5) % 3
+NOISY_SPECS = (
+    TensorSpec(name="x", shape=(5, 2, 6, 6), dtype="float32"),
+    TensorSpec(name="y", shape=(5,), dtype="int64"),
+)
+
+
+@pytest.fixture
+def noisy():
+    torch.manual_seed(0)
+    model = Noisy()
+    loaded = load_model(model, (IMAGES, KINDS))
+    native = copy.deepcopy(model.train())
+    step = capture_step(loaded)
+    kernel, calls = program(step)
+    with TrainingPatch(
+        model,
+        kernel,
+        step.weights,
+        NOISY_SPECS,
+        loaded.whole.call,
+        snapshots=snapshots(),
+        trained=step.trained,
+        form=step.form,
+    ):
+        for one in (model, native):
+            torch.manual_seed(0)
+            one(IMAGES, KINDS)
+        yield model, native, calls
+
+
+def test_random_numbers_are_the_models_own_and_running_statistics_follow(noisy):
+    model, native, calls = noisy
+    for seed in range(3):  # the last call is checked by compiled code, where that can be made
+        found = []
+        for one in (model, native):
+            torch.manual_seed(seed)
+            found.append(one(IMAGES, KINDS))
+            found[-1].loss.backward()
+        assert isinstance(found[0], Output) and len(calls) == seed + 1
+        torch.testing.assert_close(vars(found[0]), vars(found[1]))
+    same(model, native)
+    assert model.pooled.weight.grad is None
+    torch.testing.assert_close(dict(model.state_dict()), dict(native.state_dict()))
+    assert int(model.norm.num_batches_tracked) == 4
+
+
+def test_a_gradient_through_another_result_is_an_error_and_not_left_out(noisy):
+    model, _, _ = noisy
+    found = model(IMAGES, KINDS)
+    with pytest.raises(RuntimeError, match="through a result that is not the loss"):
+        (found.loss + found.scores.square().mean()).backward()
+
+
+@pytest.mark.parametrize(("how", "place"), [(lambda h, loss: {"loss": loss, "scores": h}, 0),
+                                            (lambda h, loss: (loss, h), 0),
+                                            (lambda h, loss: {"scores": h, "loss": loss}, 1)])  # fmt: skip
+def test_the_loss_is_found_by_name_or_comes_first(how, place):
+    whole = TrainedWhole(Noisy(how).train(), (IMAGES, KINDS), {})
+    assert [t.requires_grad for t in whole(*whole.tensors)] == [p == place for p in (0, 1)]
+
+
+def test_a_step_with_other_random_numbers_is_not_the_judged_one(caplog):
+    loaded = load_model(Noisy(), (IMAGES, KINDS))
+    loaded.module.train()
+    step = capture_step(loaded)
+    identity = Identity(graph=graph_hash(step.capture), torch=torch.__version__)
+    other = step.form.model_copy(update={"drawn": step.form.drawn[:-1]})
+    with TrainingPatch(
+        loaded.module, program(step)[0], step.weights, NOISY_SPECS, loaded.whole.call, identity, trained=step.trained,
+        form=other,
+    ) as patch:  # fmt: skip
+        loaded.module(IMAGES, KINDS)
+        assert "another than the one that was judged" in patch.reason and "stays native" in caplog.text
