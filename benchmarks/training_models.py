@@ -329,7 +329,8 @@ class Normed(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Add what the convolutions find."""
-        return torch.relu(x + self.parts(x))
+        found: torch.Tensor = torch.relu(x + self.parts(x))
+        return found
 
 
 class _Seeing(Block):

@@ -249,9 +249,12 @@ class Patch:
 
     def _first(self, args: Any, kwargs: Any) -> Any:
         """Let the native model answer the first call of the verified kind, whose structure later results take."""
+        same = not self._graph or self._has_graph(
+            args, kwargs
+        )  # restores buffers, which a backward pass may read
         result = self._native(*args, **kwargs)
         self.native_calls += 1
-        if self._graph and not self._has_graph(args, kwargs):
+        if not same:
             return result
         for part in self.model.modules():  # in the modes that the graph has just been made in
             self._owners.append(vars(part))
