@@ -1,6 +1,6 @@
 """Linear cross-entropy, forward and backward, against torch.compile of F.linear and F.cross_entropy, and chunked torch.
 
-    python -m benchmarks.ops.loss [--threads 1] [--rounds 5] [--memory]
+    python -m benchmarks.ops.loss [--threads 1] [--rounds 5] [--only bfloat16] [--out rows.jsonl] [--memory]
 
 With one thread the figures are ratios of processor seconds, else of wall seconds: medians over rounds, in each of which
 every form runs once in one process. Gradients of all forms are compared. `--memory`: the peak of a step above inputs
@@ -9,6 +9,8 @@ and gradients instead, in a fresh process for each form (Linux).
 
 import argparse
 import ctypes
+import json
+import os
 import statistics
 import subprocess
 import sys
@@ -119,7 +121,7 @@ def times(given: tuple[torch.Tensor, ...], rounds: int, clock: Callable[[], floa
     return seconds
 
 
-def time_table(threads: int, rounds: int) -> int:
+def time_table(threads: int, rounds: int, only: str = "", out: Path | None = None) -> int:
     """Print the ratios of every size, then the geometric means."""
     clock = time.thread_time if threads == 1 else time.perf_counter
     peers = [name for name in FORMS if name != "ours"]
@@ -127,6 +129,8 @@ def time_table(threads: int, rounds: int) -> int:
     every: dict[str, list[float]] = {name: [] for name in peers}
     wrong = 0
     for size in SIZES:
+        if only not in size[3]:
+            continue
         given = inputs(*size)
         right = [g.double() for g in step("chunked", given)]
         allowed = 2e-2 if size[3] == "bfloat16" else 1e-4
@@ -141,6 +145,15 @@ def time_table(threads: int, rounds: int) -> int:
             every[name].append(ratio)
         took = statistics.median(seconds["ours"]) * 1e3
         print(*size, f"{took:.0f}", *(f"{r:.2f}" for r in ratios), sep="\t", flush=True)
+        if out:
+            row = {
+                "op": "linear_cross_entropy", "size": size[:3], "dtype": size[3], "threads": threads,
+                "rounds": rounds, "load": round(os.getloadavg()[0], 1),
+                "ms": {name: [round(t * 1e3, 2) for t in taken] for name, taken in seconds.items()},
+                "ratio": dict(zip(peers, (round(r, 3) for r in ratios), strict=True)),
+            }  # fmt: skip
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
     for name, ratios in every.items():
         print(f"{name}: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
     if wrong:
@@ -153,6 +166,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="a dtype")
+    parser.add_argument("--out", type=Path, help="JSONL file to append rows to")
     parser.add_argument("--memory", action="store_true", help="peaks of memory instead of times")
     parser.add_argument("--peak", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -163,7 +178,7 @@ def main() -> int:
         return 0
     if options.memory:
         return memory_table(options.threads)
-    return time_table(options.threads, options.rounds)
+    return time_table(options.threads, options.rounds, options.only, options.out)
 
 
 if __name__ == "__main__":

@@ -206,6 +206,31 @@ def test_a_program_that_launches_kernels_runs_unchanged():
         kernels.add[(3,)](x, y, out, 300, BLOCK=128)  # outside, Triton looks for its own device again
 
 
+@pytest.mark.long
+def test_block_pointers_move_and_are_masked_where_bounds_are_checked():
+    a, b, c = torch.randn(50, 70), torch.randn(70, 30), torch.full((50, 30), 7.0)
+    sizes = {"BM": 32, "BN": 32, "BK": 32}
+    run(kernels.matmul_by_blocks, (2,), (a, b, c, 50, 30, 70, 70, 30, 30), sizes)
+    close(c, a.double() @ b.double(), 1e-5)
+
+
+def test_block_pointers_pad_or_leave_their_block():
+    x, out = torch.ones(10), torch.empty(16)
+    run(kernels.padded_by_blocks, (1,), (x, Uninitialised(out), 10), {"BLOCK": 16})
+    assert torch.equal(out[:10], x)
+    assert out[10:].isnan().all()
+    done = run_triton(kernels.unchecked_by_blocks, (1,), (x, Uninitialised(out), 10), {"BLOCK": 16})
+    assert {f.kind for f in done.findings} == {"out-of-bounds"}
+
+
+@pytest.mark.long
+def test_a_tensor_that_triton_reinterprets_has_that_type():
+    x, out = torch.randn(100).to(torch.float8_e5m2), torch.empty(100, dtype=torch.float16)
+    seen = triton.reinterpret(x.view(torch.int8), triton.language.float8e5)
+    run(kernels.copied, (1,), (seen, Uninitialised(out), 100), {"BLOCK": 128})
+    assert torch.equal(out, x.to(torch.float16))
+
+
 def test_a_missing_tail_mask_is_found():
     x, out = torch.randn(100), torch.empty(100)
     done = run_triton(kernels.unmasked, (1,), (x, Uninitialised(out), 100), {"BLOCK": 128})

@@ -161,3 +161,37 @@ def matmul_makes_maps(pa, pb, pc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, B
 @triton.jit
 def add_tiles(x, out, BM: tl.constexpr):
     out.atomic_add([0, 0], x.load([tl.program_id(0) * BM, 0]))
+
+
+@triton.jit
+def matmul_by_blocks(A, B, C, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row = tl.program_id(0) * BM
+    a = tl.make_block_ptr(A, (M, K), (sa, 1), (row, 0), (BM, BK), (1, 0))
+    b = tl.make_block_ptr(
+        base=B, shape=(K, N), strides=(sb, 1), offsets=(0, 0), block_shape=(BK, BN), order=(1, 0)
+    )
+    c = tl.make_block_ptr(C, (M, N), (sc, 1), (row, 0), (BM, BN), (1, 0))
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        x = tl.load(a, boundary_check=(0, 1), padding_option="zero")
+        total += tl.dot(x, tl.load(b, boundary_check=(0, 1), padding_option="zero"), allow_tf32=False)
+        a, b = tl.advance(a, (0, BK)), tl.advance(b, (BK, 0))
+    tl.store(c, total.to(c.dtype.element_ty), boundary_check=(0, 1))
+
+
+@triton.jit
+def padded_by_blocks(x, out, n, BLOCK: tl.constexpr):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), order=(0,))
+    tl.store(out + tl.arange(0, BLOCK), tl.load(block, boundary_check=0, padding_option="nan"))
+
+
+@triton.jit
+def unchecked_by_blocks(x, out, n, BLOCK: tl.constexpr):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), order=(0,))
+    tl.store(out + tl.arange(0, BLOCK), tl.load(block))
+
+
+@triton.jit
+def copied(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)

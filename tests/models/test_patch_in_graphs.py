@@ -29,6 +29,15 @@ class Model(nn.Module):
         return Result(self.inner(x) * 2.0, self.scale)
 
 
+class Around(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x).out
+
+
 def kernel(x, weight, bias):
     if float(x.flatten()[0]) == 7.0:
         raise NotImplementedError("Unsupported: sevens")
@@ -63,6 +72,7 @@ def test_forward_gradients_are_the_native_models(patched):
         torch.testing.assert_close(tangent, 2 * patch.model.inner.weight.sum(1).expand(2, 4))
 
 
+@pytest.mark.long
 def test_one_graph_holds_the_kernel_and_checks_every_call(patched):
     patch, x = patched
     model = patch.model
@@ -93,6 +103,22 @@ def test_one_graph_holds_the_kernel_and_checks_every_call(patched):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("way", ["in place", "around it"])
+def test_a_model_that_is_compiled_before_its_first_call_is_served_from_the_next(way):
+    model, x = Model().eval(), torch.randn(2, 4)
+    call = load_model(model, (x,)).whole.call
+    with torch.no_grad(), Patch(model, kernel, ("inner.weight", "inner.bias"), (X,), call) as patch:
+        compiled = torch.compile(lambda x: model(x), backend="aot_eager") if way == "around it" else model
+        if way == "in place":
+            model.compile(backend="aot_eager")
+        other = torch.randn(3, 4)
+        torch.testing.assert_close(compiled(other).out, patch._native(other).out)
+        for wanted in (0, MARK, MARK):
+            assert away(lambda x: compiled(x).out, patch, x) == wanted
+    torch._dynamo.reset()
+
+
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_inductor_dynamic_sizes_weights_that_the_graph_changes_and_export(patched):
     patch, x = patched
@@ -113,8 +139,8 @@ def test_inductor_dynamic_sizes_weights_that_the_graph_changes_and_export(patche
     )
     assert round(float((second - patch._native(x).out).mean()), 3) == MARK
     for strict in (False, True):
-        held = torch.export.export(model, (x,), strict=strict).module()
-        torch.testing.assert_close(held(x).out, patch._native(x).out, msg="an archive holds the native model")
+        held = torch.export.export(Around(model), (x,), strict=strict).module()
+        torch.testing.assert_close(held(x), patch._native(x).out, msg="an archive holds the native model")
     torch.testing.assert_close(
         torch.compile(torch.vmap(lambda x: model(x).out))(x[None])[0], patch._native(x).out
     )

@@ -221,3 +221,15 @@ def test_wrong_arguments_are_named(given, options, says):
 def test_a_target_that_is_no_word_is_an_index_error():
     with pytest.raises(IndexError, match="target is 5 somewhere"):
         linear_cross_entropy(X, WEIGHT, TARGET + 1)
+
+
+def test_gradients_that_were_kept_are_given_away_only_once():
+    """What a slope of one passes on as it is must not be what a second pass back, or the caller, adds to."""
+    x, weight, target, _ = drawn(30, 50, 8, bias=False)
+    (once,) = torch.autograd.grad(linear_cross_entropy(x, weight, target), weight)
+    loss = linear_cross_entropy(x, weight, target)
+    for count in range(1, 4):
+        loss.backward(retain_graph=count < 3)
+        torch.testing.assert_close(weight.grad, count * once)
+    (scaled,) = torch.autograd.grad(3 * linear_cross_entropy(x, weight, target), weight)
+    torch.testing.assert_close(scaled, 3 * once)

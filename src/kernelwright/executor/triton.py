@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import InputError, MissingToolError
 from ..languages._triton_compile import source_class
+from ._blockpointer import block_pointers
 from ._errors import NotExecutedError
 from ._im2col import Im2colMap
 from ._memory import Uninitialised
@@ -79,7 +80,7 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     given = [
         v
         for n in compiled.kept
-        for v in (_mapped(arguments[n], maps) if _is_map(arguments[n]) else [arguments[n]])
+        for v in (_mapped(arguments[n], maps) if _is_map(arguments[n]) else [_plain(arguments[n])])
     ]
     shape = (shape[0] * compiled.blocks, *shape[1:])
     scratch = (
@@ -233,7 +234,14 @@ def _map_of(value: Any, view: Any, box: tuple[int, ...], swizzle: int, fill: str
     return Im2colMap(view, box, swizzle, fill, lower=lower, upper=upper, steps=steps[1:-1])
 
 
+def _plain(value: Any) -> Any:
+    """Return the tensor that `triton.reinterpret` gave another type; anything else as it is."""
+    return value.base if type(value).__name__ == "TensorWrapper" else value
+
+
 def _dtype(name: str) -> str:
+    if name in _TYPES.values():  # as `triton.reinterpret` has them
+        return name
     if name not in _TYPES:
         raise InputError(f"tensors of {name} are not known; expected {', '.join(_TYPES)}")
     return _TYPES[name]
@@ -252,7 +260,8 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
         attrs={(n,): [["tt.divisibility", 16]] for n, (_, _, divisible) in enumerate(signature) if divisible},
     )
     try:
-        made = triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(settings))
+        with block_pointers():
+            made = triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(settings))
     except Exception as error:  # noqa: BLE001  (Triton raises whatever its passes raise; the kernel is at fault)
         raise InputError(f"Triton does not compile {function.__name__!r}: {error}") from None
     facts = made.metadata

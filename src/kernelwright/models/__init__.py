@@ -16,6 +16,7 @@ from ._plan_records import Gain, Plan, PlannedRegion
 from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
 from ._regions import Region, regions_of
 from ._sized_patch import SizedPatch
+from ._sized_plan import SizedPlan, plan_sizes
 from ._sizes import Sizes, optimize_sizes, sizes_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
 from ._training import optimize_training, step_task
@@ -41,6 +42,7 @@ __all__ = [
     "RegionOutcome",
     "SizedOutcome",
     "SizedPatch",
+    "SizedPlan",
     "SizedResult",
     "Sizes",
     "Step",
@@ -59,6 +61,7 @@ __all__ = [
     "optimize_training",
     "patch",
     "plan",
+    "plan_sizes",
     "regions_of",
     "sizes_of",
     "step_task",

@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ..tasks.capture import quiet
 from ._target import Loaded, Whole, unchanged
+from ._unusual import sparse_in
 
 _DROPPED = (
     "aten._assert",
@@ -92,6 +93,8 @@ def capture_model(loaded: Loaded) -> Captured:
         (['model'], ())
     """
     whole = loaded.whole
+    if said := sparse_in(loaded.module, whole.tensors):
+        return Captured((), (said,))
     with quiet(), torch.no_grad(), unchanged(whole):
         try:
             return Captured((_as_one(whole),))

@@ -19,6 +19,7 @@ from ._records import ModelResult, SizedResult
 from ._sized_patch import SizedPatch
 from ._snapshot import snapshots
 from ._training_patch import TrainingPatch
+from ._unusual import taken_out
 
 
 def patch(
@@ -38,7 +39,7 @@ def patch(
         InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
             outside the state dictionary, or its kernels cannot be loaded here.
     """
-    result = kernels
+    model, result = taken_out(model), kernels
     if isinstance(result, str):
         result = sized_result(result, store) or model_result(result, store)
     if isinstance(result, ModelResult):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ._harm import without_harm
 from ._plan import Planned
 from ._print import Unprintable
 from ._whole_task import WholeTask, whole_task
+from ._wrong_layer import told, wrong_layer
 
 _SCREEN_SHARE = 0.5
 """Part of the time for finding the kernels that work together; the rest is for the verdict."""
@@ -63,7 +65,8 @@ class Judged:
         ) as ask:
             self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask))
             for one in out:
-                self.out.setdefault(one.region.key, "the model is not faster with it")
+                why = self.out.get(one.region.key, "the model is not faster with it")
+                self.out[one.region.key] = told(why, partial(self._wrong_layer, (one,), store))
             if not self.kept:
                 over = time.monotonic() >= self._screened_until
                 self.reason = _LATE if over else "no kernel that helps alone helps inside the model"
@@ -71,7 +74,7 @@ class Judged:
             self.judged = self.kept
             judgement = ask(self._assembled(self.kept, whole), False)
         if judgement.decision is not DecisionStatus.IMPROVED:
-            self.reason = judgement.reason
+            self.reason = told(judgement.reason, partial(self._wrong_layer, self.judged, store))
             self.out |= {a.region.key: f"the whole is {judgement.decision}" for a in self.kept}
             self.kept = ()
         return judgement
@@ -100,6 +103,11 @@ class Judged:
             "whole", message=f"with {labels}: {judgement.speedup.median:.2f}x against {judgement.baseline}"
         )
         return float(judgement.speedup.median)
+
+    def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None) -> str:
+        """Name the layer where the model is wrong with these kernels, while there is time for it."""
+        late = time.monotonic() >= self._screened_until
+        return "" if late else wrong_layer(self._plan, None, parts, store)
 
     def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
         return assemble(self._capture, self._timed, parts, whole.state, whole.names)

@@ -1,8 +1,7 @@
 """Model, accepted result → patched model: reversible, whole or not at all, native outside what was verified."""
 
-import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import getitem, is_not
 from types import TracebackType
@@ -21,6 +20,7 @@ from ..languages.prepared import Prepared
 from ..records import TensorSpec
 from ._capture import Capture, capture_as_one
 from ._identity import Outside, graph_hash
+from ._nested import emptied, hooked, rebuilt, set_by_call
 from ._patched_operator import number_of
 from ._records import Identity
 from ._snapshot import Snapshots, never
@@ -140,17 +140,26 @@ class Patch:
         if result is None:
             return self._checked(args, kwargs)
         self.calls += 1
-        return result if self._template is _ALONE else self._nested(result)
+        return result if type(result) is torch.Tensor and self._template is _ALONE else self._nested(result)
 
     def _traced(self, args: Any, kwargs: Any) -> Any:
         """Answer where a graph is made: by an operator for calls of the verified kind, else by the native model."""
-        if self._number < 0 or self._training or torch.compiler.is_exporting() or is_transformed():
+        weights = self._weights()
+        if (
+            self._training
+            or self._other
+            or weights is None
+            or torch.compiler.is_exporting()
+            or is_transformed()
+        ):
             return self._native(*args, **kwargs)
-        tensors, weights = self._served(args, kwargs), self._weights()
-        if tensors is None or weights is None or not self._fits(tensors, weights):
+        tensors = self._served(args, kwargs) if self._number >= 0 else list(tensors_of((args, kwargs)))
+        if tensors is None or not self._fits(tensors, weights):
             return self._native(*args, **kwargs)
+        if self._number < 0:
+            return _eagerly(self, args, kwargs)
         results = torch.ops.kernelwright.patched(tensors, weights, self._number)
-        return results[0] if self._template is _ALONE else self._nested(results)
+        return self._nested(results)
 
     def in_graph(
         self, tensors: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]
@@ -184,7 +193,7 @@ class Patch:
             return self._declined(error, args, kwargs)
         self.calls += 1
         self._remember(args, kwargs, tensors, weights)
-        return result if self._template is _ALONE else self._nested(result)
+        return self._nested(result)
 
     def _declined(self, error: Exception, args: Any, kwargs: Any) -> Any:
         """Let the native model answer what the kernel does not serve; other errors are errors."""
@@ -195,7 +204,8 @@ class Patch:
 
     def _nested(self, result: Any) -> Any:
         """Return the kernel's result nested as the model's is."""
-        return _rebuilt(self._template, iter((result,) if isinstance(result, torch.Tensor) else result))
+        tensors = (result,) if isinstance(result, torch.Tensor) else result
+        return tensors[0] if self._template is _ALONE else rebuilt(self._template, iter(tensors))
 
     def _weights(self) -> list[torch.Tensor] | None:
         """Return the weights as the model has them now; None where one is missing."""
@@ -249,19 +259,23 @@ class Patch:
 
     def _first(self, args: Any, kwargs: Any) -> Any:
         """Let the native model answer the first call of the verified kind, whose structure later results take."""
-        same = not self._graph or self._has_graph(
-            args, kwargs
-        )  # restores buffers, which a backward pass may read
+        parts = list(self.model.modules())
+        before = [dict(vars(part)) for part in parts]
         result = self._native(*args, **kwargs)
         self.native_calls += 1
-        if not same:
+        if said := set_by_call(parts, before) or hooked(self.model):
+            self.reason = said
             return result
-        for part in self.model.modules():  # in the modes that the graph has just been made in
+        if self._graph and not self._has_graph(args, kwargs):
+            return result
+        for part in (
+            p for p in parts if "training" in vars(p)
+        ):  # in the modes that the graph has just been made in
             self._owners.append(vars(part))
             self._children.append("training")
             self._parts.append(part.training)
         leaves, structure = pytree.tree_flatten((args, kwargs))
-        self._template = _ALONE if isinstance(result, torch.Tensor) else _emptied(result)
+        self._template = _ALONE if isinstance(result, torch.Tensor) else emptied(result)
         self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.results = [(t.shape, t.dtype) for t in tensors_of(result)]
         self._number = number_of(self)
@@ -340,6 +354,13 @@ class Patch:
         )
 
 
+@torch.compiler.disable(  # type: ignore[no-untyped-call, untyped-decorator]
+    reason="the first call of a patched model, which shows how its result is nested, is not traced"
+)
+def _eagerly(patch: Patch, args: Any, kwargs: Any) -> Any:
+    return patch._checked(args, kwargs)
+
+
 _part: Callable[[dict[str, Any], str], Any] = dict.get
 """A module's part by its name, or none."""
 
@@ -355,28 +376,3 @@ def _place(model: nn.Module, name: str) -> tuple[dict[str, Any], str]:
         if places.get(last) is not None:
             return places, last
     raise InputError(f"the model has no parameter or buffer {name!r}")
-
-
-def _emptied(result: Any) -> Any:
-    """Return a result without the contents of its tensors."""
-    if isinstance(result, torch.Tensor):
-        return torch.empty(0)
-    return _rebuilt(result, iter([torch.empty(0) for _ in tensors_of(result)]))
-
-
-def _rebuilt(template: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """Return a result like the template with these tensors in its places, in order."""
-    if isinstance(template, torch.Tensor):
-        return next(tensors)
-    if dataclasses.is_dataclass(template) and isinstance(template, Mapping):
-        return type(template)(**{k: _rebuilt(v, tensors) for k, v in template.items()})
-    if isinstance(template, Mapping):
-        return type(template)({k: _rebuilt(v, tensors) for k, v in template.items()})  # type: ignore[call-arg]
-    if isinstance(template, tuple) and hasattr(template, "_fields"):
-        return type(template)(*(_rebuilt(v, tensors) for v in template))
-    if isinstance(template, list | tuple):
-        return type(template)(_rebuilt(v, tensors) for v in template)
-    if dataclasses.is_dataclass(template) and not isinstance(template, type):
-        fields = [f.name for f in dataclasses.fields(template)]
-        return dataclasses.replace(template, **{n: _rebuilt(getattr(template, n), tensors) for n in fields})
-    return template

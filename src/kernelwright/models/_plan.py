@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
 from ..bound import Rates, bound, rates_of
 from ..devices import Device, Peaks, peaks_of
 from ..errors import InputError, TaskError
-from ..profile.trace import TraceReport
+from ..profile.trace import Chain, TraceReport, analyse, read_trace
 from ..records import Numerics
 from ..tasks import Problem, one_thread
 from ..tasks.capture import trace as graph_of
@@ -28,6 +29,7 @@ from ._print import Unprintable
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._timing import Timed, timed
+from ._traced import chains_in
 from ._whole_task import whole_task
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
@@ -62,8 +64,9 @@ class Planned:
 
 
 def plan(
-    target: ModelTarget | Loaded, *, inputs: object = None, device: str | None = None, minutes: float = 10.0
-) -> Plan:
+    target: ModelTarget | Loaded, *, inputs: object = None, device: str | None = None, minutes: float = 10.0,
+    trace: Path | str | None = None,
+) -> Plan:  # fmt: skip
     """Find where a model spends its time and which regions are worth changing; nothing is searched yet.
 
     Args:
@@ -71,11 +74,15 @@ def plan(
         inputs: Inputs of one call, for a module that is passed as it is.
         device: `cpu`, the default and so far the only one.
         minutes: The budget that the set of regions is chosen for.
+        trace: A trace of the model on a GPU that `torch.profiler` exported, `.json` or `.json.gz`: what it shows is
+            part of the plan, and each region names the chains of kernels that it would fuse.
 
     Raises:
         TaskError: the target is no model, or it does not run on its own inputs.
+        InputError: the file is no trace.
     """
-    return planned(target, inputs=inputs, device=device_of_models(device), minutes=minutes).plan
+    used, seen = device_of_models(device), analyse(read_trace(Path(trace))) if trace is not None else None
+    return planned(target, inputs=inputs, device=used, minutes=minutes, trace=seen).plan
 
 
 def planned(
@@ -97,6 +104,8 @@ def planned(
         }
         peaks, rates = peaks_of(device), rates_of(device)
         found, regions, native = _looked(captured, times, device, peaks, rates)
+        if trace is not None and trace.device is not None:
+            found = _with_chains(found, regions, trace.device.chains)
         whole_row, unfit = _whole_row(loaded, captured, times, device, peaks, rates)
     whole_us = next((t.whole_us for t in times.values()), 0.0)
     chosen = _chosen(found, regions, whole_row, whole_us, minutes * 60)
@@ -146,6 +155,12 @@ def _looked(
                 continue
             regions[region.key] = (piece, region)
     return found, regions, native
+
+
+def _with_chains(
+    rows: Sequence[PlannedRegion], regions: Mapping[str, tuple[Capture, Region]], chains: Sequence[Chain]
+) -> list[PlannedRegion]:
+    return [row.model_copy(update={"chains": chains_in(*regions[row.region], chains)}) for row in rows]
 
 
 def _chosen(

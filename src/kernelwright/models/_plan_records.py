@@ -46,6 +46,8 @@ class PlannedRegion(Record):
     """Seconds to search and accept a kernel."""
     chosen: bool
     """Whether it is in the set to try."""
+    chains: tuple[int, ...] = ()
+    """Places among the trace's chains of kernels of those that one kernel in its place would fuse."""
 
 
 class Plan(Record):

@@ -98,19 +98,14 @@ def optimize_sizes(
     """
     begun = time.monotonic()
     optimize = optimize or (optimize_training if training else optimize_model)
-    if len(sizes) < 2 or len({one.name for one in sizes}) < len(sizes):
-        raise InputError(f"{[one.name for one in sizes]} are not two or more different sizes; name each once")
-    loaded = [load_model(target, sizes=one.sizes) for one in sizes]
-    _check_alike(loaded, sizes)
-    eager_us = [_eager_us(one, training) for one in loaded]
+    loaded = loaded_at(target, sizes)
+    eager_us = [eager_us_of(one, training) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []
     for place, (one, model, us) in enumerate(zip(sizes, loaded, eager_us, strict=True)):
         left = minutes - (time.monotonic() - begun) / 60
-        rest = spent[place:]
-        part = max(spent[place] / sum(rest), _LEAST_SHARE / len(rest)) if len(rest) > 1 else 1.0
-        found = optimize(model, minutes=max(left * part, 0.1), store=store, **options)
+        found = optimize(model, minutes=max(left * part_of(spent[place:]), 0.1), store=store, **options)
         outcomes.append(SizedOutcome(sizes=one.sizes, weight=one.weight / total, eager_us=us, result=found))
     result = decided(
         loaded[0].name.removesuffix(named_at("", sizes[0].sizes)), outcomes, time.monotonic() - begun
@@ -118,6 +113,30 @@ def optimize_sizes(
     with Store(store) as kept:
         kept.keep(SIZED_RESULT, result.origin, {result.origin: result.to_json()})
     return result
+
+
+def loaded_at(target: ModelTarget, sizes: Sequence[Sizes]) -> list[Loaded]:
+    """Return a model at each of the sizes.
+
+    Raises:
+        InputError: fewer than two sizes, or the same twice; or they cannot be told apart.
+        TaskError: the function does not take these sizes, or makes other weights at some.
+    """
+    if len(sizes) < 2 or len({one.name for one in sizes}) < len(sizes):
+        raise InputError(f"{[one.name for one in sizes]} are not two or more different sizes; name each once")
+    loaded = [load_model(target, sizes=one.sizes) for one in sizes]
+    _check_alike(loaded, sizes)
+    return loaded
+
+
+def part_of(spent: Sequence[float]) -> float:
+    """Return the part of the minutes for the first of several sizes, by the time that the calls of each take.
+
+    Example:
+        >>> part_of([3.0, 1.0]), part_of([0.0, 1.0]), part_of([2.0])
+        (0.75, 0.125, 1.0)
+    """
+    return max(spent[0] / sum(spent), _LEAST_SHARE / len(spent)) if len(spent) > 1 else 1.0
 
 
 def decided(model: str, outcomes: Sequence[SizedOutcome], seconds: float = 0.0) -> SizedResult:
@@ -165,7 +184,7 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
             )
 
 
-def _eager_us(loaded: Loaded, training: bool) -> float:
+def eager_us_of(loaded: Loaded, training: bool = False) -> float:
     """Return the least microseconds of a call in eager torch, with its backward pass if it is trained."""
     whole, times = loaded.whole, list[float]()
     trained = None

@@ -19,6 +19,7 @@ from ..records import Numerics, Task
 from ..tasks.forms._local_imports import local_imports
 from ..tasks.forms._source import read_text, run_source
 from ._configurations import architecture, build_text
+from ._unusual import check_values, notes_on, taken_out
 
 ModelTarget = str | Path | nn.Module | Callable[..., Any]
 """`file.py:build`, `file.py` with a function `build`, `archive.pt2`, `hf:NAME`, a function or an `nn.Module`."""
@@ -160,6 +161,8 @@ def unchanged(module: nn.Module) -> Iterator[None]:
                 # batch norm writes its statistics without counting that as a write
                 if version is None or buffer._version != version or not torch.equal(buffer, value):
                     buffer.copy_(value)
+                if version is not None:  # a backward pass may still read the buffer, which is as it was
+                    torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
 def load_model(
@@ -256,7 +259,10 @@ def _from_file(path: Path, symbol: str, sizes: Mapping[str, int]) -> Loaded:
     name = named_at(path.stem if symbol == BUILD else symbol, sizes)
     given = ", ".join(f"{size}={count}" for size, count in sizes.items())
     made = _called(partial(build, **sizes), f"{path}:{symbol}({given})")
-    return _made(name, made, _file_text(path, symbol, given), path)
+    compiled = (
+        isinstance(made, tuple) and isinstance(made[0], nn.Module) and taken_out(made[0]) is not made[0]
+    )
+    return _made(name, made, _file_text(path, symbol, given, compiled), path)
 
 
 def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
@@ -293,28 +299,15 @@ def _made(name: str, made: object, text: str | None, origin: Path, *, evaluates:
         raise TaskError(
             f"{name}: expected a function that returns (module, inputs); it returned a {type(module).__name__}"
         )
+    notes = ["taken out of torch.compile, a native form to beat"] if taken_out(module) is not module else []
+    module = taken_out(module)
     args, kwargs = _inputs(name, module, inputs)
-    _check_values(name, module, (args, kwargs))
-    notes = []
+    check_values(name, module, (args, kwargs))
+    notes += notes_on(module)
     if evaluates and module.training:
         module.eval()
         notes.append("put into eval mode: training is not optimised")
     return Loaded(name, module, args, kwargs, text, origin, tuple(notes))
-
-
-def _check_values(name: str, module: nn.Module, inputs: object) -> None:
-    held = [*module.named_parameters(), *module.named_buffers()]
-    given = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
-    empty = [
-        key
-        for key, value in (*held, *((f"input {i}", leaf) for i, leaf in enumerate(given)))
-        if value.is_meta
-    ]
-    if empty:
-        raise TaskError(
-            f"{name} has {len(empty)} tensors on `meta`, {empty[0]!r} for one, which hold no values; build it on the "
-            "CPU, or give it memory and weights: module.to_empty(device='cpu'), then load_state_dict"
-        )
 
 
 def _inputs(name: str, module: nn.Module, inputs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -345,12 +338,14 @@ def _called(function: Callable[[], object], what: str) -> object:
         raise TaskError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
-def _file_text(path: Path, symbol: str, given: str) -> str:
+def _file_text(path: Path, symbol: str, given: str, compiled: bool) -> str:
     """Return a file in the KernelBench form that makes the model of a file beside it, as `Whole` calls it."""
-    if not given:
+    if not given and not compiled:
         return whole_text(f"from {path.stem} import {symbol} as build")
+    taken = "module._orig_mod" if compiled else "module"
     return whole_text(
-        f"from {path.stem} import {symbol} as build_at\n\n\ndef build():\n    return build_at({given})"
+        f"from {path.stem} import {symbol} as build_at\n\n\n"
+        f"def build():\n    module, inputs = build_at({given})\n    return {taken}, inputs"
     )
 
 

@@ -16,6 +16,7 @@ from ._plan_records import WHOLE
 from ._print import Unprintable
 from ._records import RegionOutcome
 from ._whole_task import WholeTask, whole_task
+from ._wrong_layer import wrong_layer
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
@@ -85,7 +86,7 @@ def search_whole(
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
-    return _found(run, whole, place)
+    return _found(run, whole, plan, place)
 
 
 _TASKS = "model-task"
@@ -119,14 +120,17 @@ def finished_runs(store: Store, key: str, device: str, options: Mapping[str, Any
     return found
 
 
-def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:
+def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) -> WholeFound:
     with Store(place) as store:
         record = store.run(run)
         best = next(iter(accepted_of(store, record)), None)
         tried = store.evaluations(run)
     if best is not None and best.decision.status is DecisionStatus.IMPROVED:
         return WholeFound(run, best, whole.weights, task=whole.task)
-    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}")
+    wrong = next((e for e in tried if e.verdict is not None and e.verdict.failure == "correct"), None)
+    layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
+    where = f"; the first wrong one is wrong from {layer} on" if layer else ""
+    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}{where}")
 
 
 def _ends_of(tried: Sequence[Evaluation]) -> str:

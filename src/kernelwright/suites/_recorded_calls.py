@@ -167,10 +167,11 @@ def problem_of(operator: str, call: Call) -> str:
         call.tensors = [_as_index(tensor, call.tensors) for tensor in call.tensors]
     free = {size for t in call.tensors for size in t.shape if size > 1} - call.named
     names = {} if indexed else {size: f"size_{size}" for size in sorted(free)}
+    drawn = names if indexed else names | {size: f'int("{size}")' for size in call.named}  # does not vary
     filled = {
         "PARAMETERS": call.parameters, "OPERATOR": operator, "ARGUMENTS": call.arguments,
         "CONSTANTS": "".join(f"{name} = {size}\n" for size, name in names.items()),
-        "INPUTS": ", ".join(_drawn(tensor, names) for tensor in call.tensors),
+        "INPUTS": ", ".join(_drawn(tensor, drawn) for tensor in call.tensors),
     }  # fmt: skip
     text = _MODEL
     for mark, value in filled.items():

@@ -25,9 +25,14 @@ def kw_parts(value):
     return None
 
 
+def kw_packed(value):
+    """Whether a tensor has two 4-bit floats in a byte: torch computes nothing with them, so bytes are passed."""
+    return value.dtype is getattr(torch, "float4_e2m1fn_x2", None)
+
+
 def kw_flat(value):
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [value.view(torch.uint8) if kw_packed(value) else value]
     return [one for part in (kw_parts(value) or {}).values() for one in kw_flat(part)]
 '''
 """Lists the tensors in a benchmark's data: what is passed to a kernel of ours."""
@@ -46,7 +51,7 @@ def kw_fixed(value):
 
 def kw_filled(like, tensors):
     if isinstance(like, torch.Tensor):
-        return next(tensors)
+        return next(tensors).view(like.dtype) if kw_packed(like) else next(tensors)
     parts = kw_parts(like)
     if parts is None:
         return like

@@ -8,16 +8,22 @@ import re
 from pathlib import Path
 
 from ..errors import TaskError
+from ._definitions import definitions
 from ._modules import ModuleForm
 from ._records import Rules, SuiteProblem
 from ._structure import PROBLEM
 
 _FOLDER, _CONFIGS = "benchmark/scripts", "benchmark_model_configs.py"
 _SETUP = re.compile(r"^def (setup_\w+)\(", re.MULTILINE)
+_ONE_DRAWN = re.compile(r"torch\.randint\((.+), \(1,\)\)\.item\(\)")
 _PROVIDERS = ("torch", "huggingface", "pytorch")
 """Who else than Liger computes an operator, as its scripts name them."""
-_ITS_OWN = ("utils", "benchmark_model_configs", "liger_kernel")
+_PACKAGE = "liger_kernel"
+_ITS_OWN = ("utils", "benchmark_model_configs", "test", _PACKAGE)
+_FROM_TESTS = re.compile(r"^\s*from (test\.[\w.]+) import (?!Liger)(\w+)$", re.MULTILINE)
 _KNOWN = """
+import inspect
+import random
 import types
 
 import torch
@@ -31,7 +37,8 @@ def infer_device():
 
 def transformers_version_dispatch(version, before, after, before_args=(), after_args=(), before_kwargs=None,
                                   after_kwargs=None):
-    return after(*after_args, **(after_kwargs or {}))
+    taken = inspect.signature(after).parameters  # a later version may take fewer
+    return after(*after_args, **{k: v for k, v in (after_kwargs or {}).items() if k in taken})
 
 
 """
@@ -137,7 +144,7 @@ class Liger(ModuleForm):
         for mark, value in filled.items():
             model = model.replace(mark, value)
         path = folder / PROBLEM
-        path.write_text(_KNOWN + alone(text, problem.name) + model)
+        path.write_text(f"{_KNOWN}{from_tests(data, text, problem.name)}\n{alone(text)}{model}")
         return path
 
     def flags(self, candidate: str) -> tuple[str, ...]:
@@ -146,38 +153,80 @@ class Liger(ModuleForm):
         return ()
 
 
-def alone(text: str, name: str) -> str:
-    """Return a script without what it imports of Liger's own files and without its main part.
+def from_tests(data: Path, text: str, name: str) -> str:
+    """Return the definitions that a script takes from Liger's tests for who else than Liger computes the operator.
 
     Raises:
-        TaskError: it takes its reference from Liger's tests, which import the package.
+        TaskError: one needs Triton, or is not there.
+    """
+    homes = {"test": data, _PACKAGE: data / "src"}
+    found: dict[str, str] = {}
+    for module, one in _FROM_TESTS.findall(text):
+        found |= definitions(homes, module, [one], without="triton")
+        if one not in found:
+            raise TaskError(
+                f"the reference of {name} is {module}.{one}, which needs Triton or is not in this checkout"
+            )
+    return "\n".join(found.values())
+
+
+class _Alone(ast.NodeTransformer):
+    """Takes away what is imported of Liger's own files, and lets single numbers be drawn where no tensor has values."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        return ast.Pass() if (node.module or "").partition(".")[0] in _ITS_OWN else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        drawn = _ONE_DRAWN.fullmatch(ast.unparse(node))
+        return ast.parse(f"random.randrange({drawn[1]})", mode="eval").body if drawn else node
+
+
+def alone(text: str) -> str:
+    """Return a script without what it imports of Liger's own files and without its main part.
 
     Example:
-        >>> print(alone("import torch\\nfrom liger_kernel.x import Y\\nif __name__ == '__main__':\\n    run()", "x"))
+        >>> print(alone("import torch\\nfrom liger_kernel.x import Y\\nif __name__ == '__main__':\\n    run()"))
         import torch
+        pass
+        >>> print(alone("n = torch.randint(1, B * T, (1,)).item()"))
+        n = random.randrange(1, B * T)
     """
-    if re.search(r"^\s+from test\.", text, re.MULTILINE):
-        raise TaskError(f"the reference of {name} is in Liger's tests, which import the package liger_kernel")
     kept = [
         node
         for node in ast.parse(text).body
-        if not (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _ITS_OWN)
-        and not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+        if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
     ]
-    return ast.unparse(ast.Module(body=kept, type_ignores=[]))
+    return ast.unparse(_Alone().visit(ast.Module(body=kept, type_ignores=[])))
 
 
 def extra_configs(text: str) -> dict[str, object]:
     """Return what a script's main part adds to a model's configuration, where it is written out.
+
+    Of a loop it is the first; of a function's parameter, what a call names it.
 
     Example:
         >>> extra_configs("run(extra_configs={'eps': 1e-6, 'T': T})")
         {'eps': 1e-06}
         >>> extra_configs("extra_configs = {'H': 512}\\nrun(extra_configs=extra_configs)")
         {'H': 512}
+        >>> extra_configs("for beta in [False, True]:\\n    run(extra_configs={'beta': beta})")
+        {'beta': False}
     """
+    tree = ast.parse(text)
+    said: dict[str, ast.expr] = {
+        k.arg: k.value
+        for k in ast.walk(tree)
+        if isinstance(k, ast.keyword) and k.arg and isinstance(k.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(target=ast.Name(id=name), iter=ast.List(elts=[first, *_])):
+                said[name] = first
+            case _:
+                continue
     found: dict[str, object] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         match node:
             case ast.keyword(arg="extra_configs", value=ast.Dict(keys=keys, values=values)):
                 pairs = zip(keys, values, strict=True)
@@ -185,7 +234,8 @@ def extra_configs(text: str) -> dict[str, object]:
                 pairs = zip(keys, values, strict=True)
             case _:
                 continue
-        for key, value in pairs:
+        for key, given in pairs:
+            value = said.get(given.id, given) if isinstance(given, ast.Name) else given
             if isinstance(key, ast.Constant) and isinstance(value, ast.Constant | ast.UnaryOp):
                 found[str(key.value)] = ast.literal_eval(value)
     return found

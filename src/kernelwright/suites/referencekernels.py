@@ -22,7 +22,37 @@ _SUBMISSION, _EVALUATOR = "@SUBMISSION@", "eval.py"
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 _GENERATOR = re.compile(r"""(?<=Generator\()(?:device=)?(['"])cuda(?::\d+)?\1(?=\))""")
 _IMPORT = re.compile(r"^(?=import |from (?!__future__))", re.MULTILINE)
+_SCALED = re.compile(r"torch\._scaled_mm\(")
 _PLACE = "kw_place.py"
+_PLACED = '''
+import torch
+
+device = "cpu"
+_HALVES = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def scaled_mm(a, b, scale_a, scale_b, bias=None, out_dtype=None):
+    """Return torch._scaled_mm; for 4-bit floats without a GPU, which torch lacks, the product that it is defined by."""
+    if a.dtype is not getattr(torch, "float4_e2m1fn_x2", None) or a.is_cuda:
+        return torch._scaled_mm(a, b, scale_a, scale_b, bias=bias, out_dtype=out_dtype)
+    found = kw_scaled(a, scale_a) @ kw_scaled(b.t(), scale_b).t()
+    return (found if bias is None else found + bias).to(out_dtype)
+
+
+def kw_scaled(packed, scales):
+    """Return rows of 4-bit floats, the lower half of a byte first, times the scale of each 16.
+
+    Source: cuBLAS documentation, "1D Block Scaling Factors Layout": tiles of 128 rows and 4 scales, row r of a tile at
+    16 (r % 32) + 4 (r // 32).
+    """
+    halves = torch.tensor(_HALVES + [-v for v in _HALVES], device=packed.device)
+    both = packed.view(torch.uint8).long()
+    values = halves[torch.stack((both & 15, both >> 4), -1).flatten(1)]
+    rows, columns = values.shape[0], values.shape[1] // 16
+    tiles = scales.float().reshape(-(-rows // 128), -(-columns // 4), 32, 4, 4)
+    whole = tiles.permute(0, 3, 2, 1, 4).reshape(-(-rows // 128) * 128, -(-columns // 4) * 4)
+    return values * whole[:rows, :columns].repeat_interleave(16, 1)
+'''
 _MODEL = """
 import kw_place
 from reference import generate_input, ref_kernel
@@ -120,10 +150,10 @@ class ReferenceKernels:
         if not benchmarks or not tests:
             raise TaskError(f"{problem.name} lists no tests or no benchmarks")
         spec = {k: v for k, v in benchmarks[0].items() if k != "seed"}
-        sizes = {k: v for k, v in spec.items() if type(v) is int}
+        sizes = {k: size for k, v in spec.items() if (size := _size(v)) is not None}
         filled = {
             "CONSTANTS": "".join(f"{k} = {v}\n" for k, v in sizes.items()),
-            "ARGUMENTS": "{" + ", ".join(f"{k!r}: {k if k in sizes else repr(v)}" for k, v in spec.items()) + "}",
+            "ARGUMENTS": "{" + ", ".join(f"{k!r}: {_said(k, v)}" for k, v in spec.items()) + "}",
             "SMALL": repr({k: v for k, v in tests[0].items() if k != "seed"}),
             "SEED": ", seed=seed" if "seed" in benchmarks[0] else "",
         }  # fmt: skip
@@ -156,7 +186,7 @@ class ReferenceKernels:
             return None
         manifest, workload = _manifest(data, problem), task.split(Split.SEARCH)[0]
         benchmark = _specs(manifest, "benchmarks")[0]
-        benchmark |= {k: workload.axes[k] for k in benchmark if k in workload.axes}
+        benchmark |= {k: _resized(v, workload.axes[k]) for k, v in benchmark.items() if k in workload.axes}
         files = [
             {"name": f.path.removesuffix(".py"), "text": f.text}
             for f in task.reference.files
@@ -174,6 +204,24 @@ class ReferenceKernels:
         return ()
 
 
+def _size(value: object) -> int | None:
+    """Return what a benchmark's entry says of a size: its number, or the one that fills its list; None if neither."""
+    numbers = set(value) if isinstance(value, list) else {value}
+    only = numbers.pop() if len(numbers) == 1 else None
+    return only if type(only) is int else None
+
+
+def _resized(value: object, size: int) -> object:
+    return [size] * len(value) if isinstance(value, list) else size
+
+
+def _said(name: str, value: object) -> str:
+    """Return an entry as an expression of the constant that has its size."""
+    if _size(value) is None:
+        return repr(value)
+    return f"[{name}] * {len(value)}" if isinstance(value, list) else name
+
+
 def _manifest(data: Path, problem: SuiteProblem) -> dict[str, Any]:
     try:
         import yaml  # type: ignore[import-untyped]  # it has no types
@@ -189,7 +237,7 @@ def _manifest(data: Path, problem: SuiteProblem) -> dict[str, Any]:
 
 def _texts(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return the problem's Python files but submission and evaluator, without the accelerators that they name."""
-    home, texts = (data / problem.file).parent, {_PLACE: 'device = "cpu"\n'}
+    home, texts = (data / problem.file).parent, {_PLACE: _PLACED}
     for entry in manifest.get("files") or ():
         name, source = str(entry["name"]), str(entry["source"])
         if source == _SUBMISSION or name == _EVALUATOR or not name.endswith(".py"):
@@ -214,6 +262,8 @@ def placed(text: str) -> str:
     text, count = _ACCELERATOR.subn(
         lambda m: ".to(kw_place.device)" if m[1] is None else "kw_place.device", _GENERATOR.sub("'cpu'", text)
     )
+    text, products = _SCALED.subn("kw_place.scaled_mm(", text)
+    count += products
     return _IMPORT.sub("import kw_place\n", text, count=1) if count else text
 
 

@@ -122,6 +122,17 @@ def test_where_special_values_leave_nothing_each_argument_gets_one_in_turn(tmp_p
     assert bool(x.isfinite().all()) and int(y.isnan().sum()) == 1
 
 
+def test_of_a_small_task_regimes_are_tried_where_all_special_values_fit(load: Load) -> None:
+    task = load("return x.tanh()", "float32[n, n]", "{'n': 20}")
+    hidden = {w.regime: w for w in task.split(Split.HIDDEN) if w.regime != "negatives"}
+    assert hidden["special"].axes["n"] > 8
+    (x,) = Problem(task).inputs(hidden["special"], 0)
+    assert isinstance(x, torch.Tensor)
+    assert x.isnan().any()
+    assert x.isposinf().any()
+    assert x.isneginf().any()
+
+
 def test_structured_arguments_get_no_regimes(load: Load) -> None:
     assert _regimes(load("return x.log()", x="float32[rows, dim] probabilities")) == {"declared"}
 

@@ -4,7 +4,7 @@ from .arguments import cap_of, cpu_only, finite, floats, matrix, refuse, told
 from .cases import Cases
 from .explain import Explanation, explain, unremembered
 from .families import build, families, family, ops_of
-from .gradient import by_reference
+from .gradient import by_reference, starts_with_one
 from .kernel import Kernel
 from .kinds import checked
 from .op import Op
@@ -30,6 +30,7 @@ __all__ = [
     "ops_of",
     "refuse",
     "remembered",
+    "starts_with_one",
     "told",
     "unremembered",
 ]

@@ -4,6 +4,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C import _autograd, _functorch, _len_torch_dispatch_stack
+from torch.compiler import is_compiling
+
+
+def starts_with_one(slope: torch.Tensor) -> bool:
+    """Tell whether a pass back begins here with a slope of 1, and ends here for good.
+
+    What a forward pass kept as gradients may then be given away as it is. The value is looked at only where looking is
+    free: on the processor, with no compiler, mode or transform around.
+    """
+    return (
+        type(slope) is torch.Tensor
+        and slope.device.type == "cpu"
+        and not is_compiling()
+        and not _autograd._get_current_graph_task_keep_graph()
+        and not _len_torch_dispatch_stack()
+        and _functorch.peek_interpreter_stack() is None
+        and float(slope) == 1.0
+    )
 
 
 def by_reference(

@@ -81,7 +81,7 @@ struct Fold {
     for (int i = 0; i < W; ++i)
       if (!below[i] && n + i < rows) seen->insert(n + i, z[i], static_cast<int32_t>(s.row));
   }
-  KW_INLINE void finish(State&, int64_t, const float*) const {}
+  template <class A> KW_INLINE void finish(State&, int64_t, const A*) const {}
 };
 
 template <class T> struct Layer {
@@ -93,7 +93,7 @@ template <class T> struct Layer {
   int64_t* tokens;
 
   template <int V> void chunk(const Matrix<T>& rows, Seen* seen, int64_t team) const {
-    const StreamPanels<V> panels(rows);
+    const StreamPanels<V, Multiplied<T>> panels(rows);
     const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
 #pragma omp parallel num_threads(team)
     {

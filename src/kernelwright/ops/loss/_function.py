@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from .._core import cap_of, checked, refuse
+from .._core import cap_of, checked, refuse, starts_with_one
 from ._ops import gradients, losses
 
 _NAME = "loss.linear_cross_entropy"
@@ -19,15 +19,16 @@ class _Reduced(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, target: Any, bias: Any, scale: Any, *settings: Any) -> Any:
         each, dx, dw, db = gradients(x.detach(), weight.detach(), target, bias, *settings, scale)
-        ctx.save_for_backward(
-            dx.to(x.dtype), dw.to(weight.dtype), None if bias is None else db.to(bias.dtype)
-        )
+        ctx.save_for_backward(dx, dw, None if bias is None else db.to(bias.dtype))
         return (each * scale).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *outer: torch.Tensor) -> Gradients:
-        dx, dw, db = (t if t is None else t * outer[0].to(t.dtype) for t in ctx.saved_tensors)
+        found = ctx.saved_tensors
+        if not starts_with_one(outer[0]):
+            found = tuple(t if t is None else t * outer[0].to(t.dtype) for t in found)
+        dx, dw, db = found
         return dx, dw, None, db, *[None] * 5
 
 
@@ -47,7 +48,7 @@ class _Each(torch.autograd.Function):
         scale = outer[0].contiguous()
         _, dx, dw, db = gradients(x.detach(), weight.detach(), target, bias, *ctx.settings, scale)
         last = None if bias is None else db.to(bias.dtype)
-        return dx.to(x.dtype), dw.to(weight.dtype), None, last, *[None] * 4
+        return dx, dw, None, last, *[None] * 4
 
 
 @checked

@@ -114,7 +114,7 @@ def _all(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     wide = _wide(x)
     return (
-        x.new_empty(x.shape[0], dtype=wide), x.new_empty(x.shape, dtype=wide), x.new_empty(weight.shape, dtype=wide),
+        x.new_empty(x.shape[0], dtype=wide), x.new_empty(x.shape), x.new_empty(weight.shape),
         x.new_empty(0 if bias is None else bias.shape[0], dtype=wide),
     )  # fmt: skip
 

@@ -96,7 +96,7 @@ def _losses(x, weight, target, bias, ignore_index, label_smoothing, z_loss, soft
 
 def _gradients(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap, scale):
     found, lse = (x.new_empty(len(x), dtype=torch.float32) for _ in range(2))
-    dx = x.new_empty(x.shape, dtype=torch.float32)
+    dx = x.new_empty(x.shape)
     dw = x.new_zeros(weight.shape, dtype=torch.float32)
     db = x.new_zeros(0 if bias is None else len(bias), dtype=torch.float32)
     many, how = len(weight), {"BIAS": bias is not None, "CAP": softcap != 0.0, "BLOCK": 4096, "num_warps": 8}
@@ -116,7 +116,7 @@ def _gradients(x, weight, target, bias, ignore_index, label_smoothing, z_loss, s
         add_product(dw, slopes.t(), x[part])
         if bias is not None:
             db += slopes.sum(0, dtype=torch.float32)
-    return found, dx, dw, db
+    return found, dx, dw.to(x.dtype), db
 
 
 def _serves(x, weight, target, bias, *settings):  # noqa: ARG001

@@ -61,7 +61,7 @@ struct Logits {
     const M here = mine == static_cast<int32_t>(s.row);
     if (any(here)) store(run->chosen + n, select(here, z, load(run->chosen + n, Full{})), Full{});
   }
-  KW_INLINE void finish(State&, int64_t, const float*) const {}
+  template <class A> KW_INLINE void finish(State&, int64_t, const A*) const {}
 };
 
 void refuse_target(int64_t target, int64_t rows) {
@@ -72,14 +72,15 @@ void refuse_target(int64_t target, int64_t rows) {
   raise("IndexError", "", text);
 }
 
-// out[i, j] (+)= sum over k of a[i, k] * panels[j / kTile][k][j % kTile]: rows by panels, both in cache.
-template <class Put>
-void times_panels(const float* a, int64_t a_row, int64_t rows, const float* panels, int64_t depth, int64_t columns,
-                  Put put) {
+// out[i, j] (+)= sum over k of a[i, k] * panels[j / kTile][k][j % kTile]: rows by panels, both in cache. Where a tile of
+// out begins is asked for while the tile is multiplied.
+template <class A, class Ask, class Put>
+void times_panels(const A* a, int64_t a_row, int64_t rows, const A* panels, int64_t depth, int64_t columns, Ask ask, Put put) {
   alignas(64) float sums[kRows * kTile];
   for (int64_t j = 0; j < columns; j += kTile, panels += depth * kTile)
     for (int64_t i = 0; i < rows; i += kRows) {
       const int64_t here = std::min<int64_t>(kRows, rows - i);
+      for (int64_t r = 0; r < here; ++r) ask(i + r, j);
       packed_rows<kRows, 2>(here, a + i * a_row, a_row, panels, kTile, W, depth, sums, 2 * W, false, Full{});
       for (int64_t r = 0; r < here; ++r)
         for (int v = 0; v < 2; ++v)
@@ -89,22 +90,20 @@ void times_panels(const float* a, int64_t a_row, int64_t rows, const float* pane
     }
 }
 
-// Rows of floats as panels [columns / kTile][rows][kTile], zeros beyond the last column; each row times its factor.
-template <class T>
-void to_panels(const Matrix<T>& x, int64_t first, int64_t rows, const float* factors, float* to, float* room) {
+// Rows as panels [columns / kTile][rows][kTile] of what is multiplied, zeros beyond the last column.
+template <class T, class A>
+void to_panels(const Matrix<T>& x, int64_t first, int64_t rows, A* to, A* room) {
   const int64_t panels = (x.inner + kTile - 1) / kTile;
-  for (int64_t k = x.inner; k < panels * kTile; ++k) room[k] = 0.0f;
+  for (int64_t k = x.inner; k < panels * kTile; ++k) room[k] = A(0.0f);
   for (int64_t i = 0; i < rows; ++i) {
     x.copy(first + i, room);
-    const F factor = splat(factors ? factors[i] : 1.0f);
     for (int64_t p = 0; p < panels; ++p)
-      for (int v = 0; v < 2; ++v)
-        store(to + (p * rows + i) * kTile + v * W, load(room + p * kTile + v * W, Full{}) * factor, Full{});
+      std::memcpy(to + (p * rows + i) * kTile, room + p * kTile, size_t{kTile} * sizeof(A));
   }
 }
 
 // [rows][kChunk] to [kChunk][apart], rows a multiple of W: squares of lanes.
-void transpose(const float* from, int64_t rows, int64_t columns, float* to, int64_t apart) {
+template <class A> void transpose(const float* from, int64_t rows, int64_t columns, A* to, int64_t apart) {
   for (int64_t i = 0; i < rows; i += W)
     for (int64_t j = 0; j < columns; j += W) {
       F block[W];
@@ -117,6 +116,10 @@ void transpose(const float* from, int64_t rows, int64_t columns, float* to, int6
 }
 
 template <class T> struct Layer {
+  using A = Multiplied<T>;
+  static constexpr bool kNarrow = !std::is_same_v<A, float>;
+  static constexpr int64_t kApart = kChunk + 64 / int64_t(sizeof(A));
+
   Matrix<T> x, w;
   const int64_t* targets;
   const float* bias;
@@ -124,18 +127,23 @@ template <class T> struct Layer {
   float* losses;
   const float* scale = nullptr;  // of each row's loss
   bool gradients = false;   // whether gradients are asked for; the scales of no rows are a null pointer too
-  float *dx = nullptr, *dw = nullptr, *db = nullptr;
+  T *dx = nullptr, *dw = nullptr;
+  float* db = nullptr;
 
   int64_t threads() const { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
   void run() {
     const int64_t team = threads(), inner = w.inner, tiles = (inner + kTile - 1) / kTile;
-    const Temporary<float> kept(gradients ? (w.rows + W) * kChunk : 0), panels(gradients ? tiles * kTile * kChunk : 0);
+    const Temporary<float> kept(gradients ? (w.rows + W) * kChunk : 0);
+    const Temporary<A> panels(gradients ? tiles * kTile * kChunk : 0);
     const Temporary<float> parts(gradients ? team * kChunk * inner : 0);
+    // Of W's gradient, chunk after chunk; the last one rounds it.
+    const Temporary<float> sums(gradients && !std::is_same_v<T, float> && x.rows > kChunk ? w.rows * inner : 0);
     const Temporary<Running> runs(team);
     if (gradients) {
-      std::memset(dw, 0, static_cast<size_t>(w.rows * inner) * sizeof(float));
-      if (db) std::memset(db, 0, static_cast<size_t>(w.rows) * sizeof(float));
+      ask_large_pages(dw, w.rows * inner * int64_t(sizeof(T)));
+      if (!x.rows) std::fill_n(dw, w.rows * inner, T(0.0f));
+      if (db) std::fill_n(db, w.rows, 0.0f);
     }
     for (int64_t m = 0; m < x.rows; m += kChunk) {
       const int64_t count = std::min(kChunk, x.rows - m);
@@ -146,14 +154,14 @@ template <class T> struct Layer {
         targets_here[i] = t == settings.ignored ? -1 : static_cast<int32_t>(t);
       }
       forward(m, count, targets_here, gradients ? kept.data : nullptr, runs.data, team);
-      if (gradients) backward(m, count, targets_here, kept.data, runs.data[0], panels.data, parts.data, team);
+      if (gradients) backward(m, count, targets_here, kept.data, runs.data[0], panels.data, parts.data, sums.data, team);
     }
   }
 
   void forward(int64_t m, int64_t count, const int32_t* wanted, float* kept, Running* runs, int64_t team) {
     Matrix<T> rows = x;
     rows.data += m * x.row, rows.rows = count;
-    const StreamPanels<2> panels(rows);
+    const StreamPanels<2, A> panels(rows);
     const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
     for (int64_t t = 0; t < team; ++t) runs[t].clear();
 #pragma omp parallel num_threads(team)
@@ -181,9 +189,9 @@ template <class T> struct Layer {
     for (int64_t i = count; i < kChunk; ++i) all.best[i] = 0.0f;
   }
 
-  // The gradient of a block of logits: [rows][kChunk], in place.
-  void gradient(float* z, int64_t first, int64_t rows, const int32_t* wanted, const float* whole, const float* scales,
-                int64_t width) const {
+  // The gradient of a block of logits z, [rows][kChunk], which may be in its place, and as it is multiplied, [rows][kApart].
+  void gradient(const float* z, float* to, A* multiplied, int64_t first, int64_t rows, const int32_t* wanted, const float* whole,
+                const float* scales, int64_t width) const {
     const float eased = settings.smoothing, share = eased / static_cast<float>(w.rows);
     for (int64_t v = 0; v < rows; ++v) {
       F sum{};
@@ -198,52 +206,71 @@ template <class T> struct Layer {
           g *= splat(1.0f) - part * part;
         }
         g = select(mine < 0, F{}, g * load(scales + n, Full{}));
-        store(z + v * kChunk + n, g, Full{});
+        store(to + v * kChunk + n, g, Full{});
+        if constexpr (kNarrow) store(multiplied + v * kApart + n, g, Full{});
         sum += g;
       }
       if (db) db[first + v] += fold_lanes(sum, [](F a, F b) { return a + b; })[0];
     }
   }
 
-  void backward(int64_t m, int64_t count, const int32_t* wanted, float* kept, const Running& run, float* x_panels,
-                float* parts, int64_t team) {
+  void backward(int64_t m, int64_t count, const int32_t* wanted, float* kept, const Running& run, A* x_panels,
+                float* parts, float* sums, int64_t team) {
     const int64_t inner = w.inner, width = (count + W - 1) / W * W, tiles = (inner + kTile - 1) / kTile;
+    const bool last = m + count == x.rows;
+    if constexpr (std::is_same_v<T, float>) sums = dw;
     alignas(64) float scales[kChunk] = {};
     std::memcpy(scales, scale + m, static_cast<size_t>(count) * sizeof(float));
     {
-      const Temporary<float> room(tiles * kTile);
-      to_panels(x, m, count, nullptr, x_panels, room.data);
+      const Temporary<A> room(tiles * kTile);
+      to_panels(x, m, count, x_panels, room.data);
     }
     const int64_t blocks = (w.rows + kDepth - 1) / kDepth;
 #pragma omp parallel num_threads(team)
     {
       float* part = parts + omp_get_thread_num() * kChunk * inner;
       std::memset(part, 0, static_cast<size_t>(width * inner) * sizeof(float));
-      constexpr int64_t apart = kDepth + W;
-      const Temporary<float> across(kChunk * apart), w_panels(tiles * kTile * kDepth), room(tiles * kTile);
+      constexpr int64_t apart = kDepth + 64 / int64_t(sizeof(A));
+      const Temporary<A> across(kChunk * apart), w_panels(tiles * kTile * kDepth), room(tiles * kTile);
+      const Temporary<float> own(kNarrow ? kDepth * kChunk : 0);
+      const Temporary<A> narrow(kNarrow ? kDepth * kApart : 0);
 #pragma omp for schedule(static)
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t first = b * kDepth, rows = std::min(kDepth, w.rows - first);
-        float* z = kept + first * kChunk;
-        gradient(z, first, rows, wanted, run.best, scales, width);
-        times_panels(z, kChunk, rows, x_panels, count, inner, [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
-          float* to = dw + (first + i) * inner + j;
-          store(to, load(to, lanes) + sum, lanes);
-        });
-        transpose(z, rows, width, across.data, apart);
-        to_panels(w, first, rows, nullptr, w_panels.data, room.data);
-        times_panels(across.data, apart, count, w_panels.data, rows, inner,
-                     [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
-                       float* to = part + i * inner + j;
-                       store(to, load(to, lanes) + sum, lanes);
-                     });
+        float *z = kept + first * kChunk, *slope = kNarrow ? own.data : z;
+        gradient(z, slope, narrow.data, first, rows, wanted, run.best, scales, width);
+        const A* multiplied = narrow.data;
+        if constexpr (!kNarrow) multiplied = slope;
+        times_panels(
+            multiplied, kNarrow ? kApart : kChunk, rows, x_panels, count, inner,
+            [&](int64_t i, int64_t j) KW_INLINED {
+              const int64_t at = (first + i) * inner + j;
+              if (m) prefetch(sums + at), prefetch(sums + at + W);
+              else if (last) prefetch(dw + at);
+            },
+            [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
+              const int64_t at = (first + i) * inner + j;
+              if (m) sum += load(sums + at, lanes);
+              if (last) store(dw + at, sum, lanes);
+              else store(sums + at, sum, lanes);
+            });
+        transpose(slope, rows, width, across.data, apart);
+        to_panels(w, first, rows, w_panels.data, room.data);
+        times_panels(
+            across.data, apart, count, w_panels.data, rows, inner,
+            [&](int64_t i, int64_t j) KW_INLINED { prefetch(part + i * inner + j), prefetch(part + i * inner + j + W); },
+            [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
+              float* to = part + i * inner + j;
+              store(to, load(to, lanes) + sum, lanes);
+            });
       }
 #pragma omp for schedule(static)
-      for (int64_t i = 0; i < count * inner; ++i) {
-        float sum = 0;
-        for (int64_t t = 0; t < team; ++t) sum += parts[t * kChunk * inner + i];
-        dx[m * inner + i] = sum;
-      }
+      for (int64_t i = 0; i < count; ++i)
+        over_lanes(inner, [&](int64_t k, auto lanes) KW_INLINED {
+          F sum{};
+          for (int64_t t = 0; t < team; ++t) sum += load(parts + (t * kChunk + i) * inner + k, lanes);
+          store(dx + (m + i) * inner + k, sum, lanes);
+        });
     }
   }
 };
@@ -283,7 +310,7 @@ KW_KERNEL(linear_cross_entropy_gradients) {
     auto layer = kw::layer_of<T>(args);
     layer.gradients = true, layer.scale = args.tensor<const float>(8).data();
     layer.losses = args.tensor<float>(9).data();
-    layer.dx = args.tensor<float>(10).data(), layer.dw = args.tensor<float>(11).data();
+    layer.dx = args.tensor<T>(10).data(), layer.dw = args.tensor<T>(11).data();
     if (!args.is_none(3)) layer.db = args.tensor<float>(12).data();
     layer.run();
   });

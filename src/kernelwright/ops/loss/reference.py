@@ -47,7 +47,11 @@ def gradients(
     x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None, ignore_index: int,
     label_smoothing: float, z_loss: float, softcap: float, scale: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return the losses, and the gradients of the losses' sum, each times its scale, in x, weight and bias."""
+    """Return the losses, and the gradients of the losses' sum, each times its scale, in x, weight and bias.
+
+    Gradients in x and weight are of their dtype, those in bias of float32 or float64.
+    """
+    narrow = x.dtype
     settings = (ignore_index, label_smoothing, z_loss, softcap)
     wide = torch.promote_types(x.dtype, torch.float32)
     x, weight = x.detach().to(wide), weight.detach().to(wide)
@@ -68,4 +72,4 @@ def gradients(
             dw += found[1]
             if bias is not None:
                 db += found[2]
-    return losses, dx, dw, db
+    return losses, dx.to(narrow), dw.to(narrow), db

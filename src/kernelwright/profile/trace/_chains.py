@@ -17,6 +17,8 @@ class Chain(Record):
 
     kernels: tuple[str, ...]
     """Names of the kernels, in order."""
+    operators: tuple[str, ...] = ()
+    """Operators that the program called for them, in its first run: `aten::conv2d`; one for a row of the same."""
     count: int
     """How often the chain runs, none overlapping another."""
     proximity: float
@@ -100,6 +102,7 @@ def _chain(
     chain: tuple[str, ...], runs: Sequence[Sequence[Linked]], words: Sequence[Sequence[str]], first: int
 ) -> Chain:
     count, host_us, gap_us, kernel_us = 0, 0.0, 0.0, 0.0
+    operators: tuple[str, ...] = ()
     size = len(chain)
     for run, names in zip(runs, words, strict=True):
         at = 0
@@ -108,12 +111,15 @@ def _chain(
                 at += 1
                 continue
             ones = run[at : at + size]
+            operators = operators or tuple(
+                called for called, _ in itertools.groupby(one.called for one in ones)
+            )
             count += 1
             host_us += sum(one.launch.duration_us for one in ones[1:] if not one.follows)
             gap_us += sum(max(b.span.start_us - a.span.end_us, 0.0) for a, b in itertools.pairwise(ones))
             kernel_us += sum(one.span.duration_us for one in ones)
             at += size
     return Chain(
-        kernels=chain, count=count, proximity=count / first,
+        kernels=chain, operators=operators, count=count, proximity=count / first,
         saved_launches=count * (size - 1), saved_host_us=host_us, saved_gap_us=gap_us, kernel_us=kernel_us,
     )  # fmt: skip

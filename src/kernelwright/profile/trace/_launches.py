@@ -20,6 +20,8 @@ class Linked:
     """The call of the runtime."""
     operator: Span | None
     """The innermost operator around the launch, on the launch's thread."""
+    called: str = ""
+    """The outermost operator of ATen around it, as the program calls it: `aten::conv2d`; empty if there is none."""
     follows: bool = False
     """Whether an earlier kernel came of the same launch, as in a CUDA graph."""
 
@@ -46,10 +48,12 @@ def link(trace: Trace) -> tuple[Linked, ...]:
     pairs = [
         (span, _launch(calls[span.correlation], span)) for span in trace.device if span.correlation in calls
     ]
-    around = innermost(trace.operators, [launch for _, launch in pairs])
+    around = enclosing(trace.operators, [launch for _, launch in pairs])
     linked, seen = [], set()
-    for (span, launch), operator in zip(pairs, around, strict=True):
-        linked.append(Linked(span, launch, operator, follows=id(launch) in seen))
+    for (span, launch), operators in zip(pairs, around, strict=True):
+        operator = operators[-1] if operators else None
+        called = next((o.name for o in operators if o.name.startswith("aten::")), "")
+        linked.append(Linked(span, launch, operator, called, follows=id(launch) in seen))
         seen.add(id(launch))
     return tuple(linked)
 
@@ -58,9 +62,9 @@ def _launch(calls: Sequence[Span], span: Span) -> Span:
     return calls[max(bisect_right(calls, span.start_us, key=lambda c: c.start_us) - 1, 0)]
 
 
-def innermost(operators: Iterable[Span], inside: Sequence[Span]) -> list[Span | None]:
-    """Return for each span the innermost operator of its thread that encloses it, None where there is none."""
-    found: list[Span | None] = [None] * len(inside)
+def enclosing(operators: Iterable[Span], inside: Sequence[Span]) -> list[list[Span]]:
+    """Return for each span the operators of its thread that enclose it, the outermost first."""
+    found: list[list[Span]] = [[] for _ in inside]
     threads: dict[tuple[str, str], list[Span]] = {}
     for operator in operators:
         threads.setdefault(operator.place, []).append(operator)
@@ -78,7 +82,7 @@ def innermost(operators: Iterable[Span], inside: Sequence[Span]) -> list[Span | 
                 stack.append(begun[at])
                 at += 1
             end_us = inside[number].end_us
-            found[number] = next((o for o in reversed(stack) if o.end_us >= end_us), None)
+            found[number] = [o for o in stack if o.end_us >= end_us]
     return found
 
 

@@ -5,6 +5,7 @@ Covers: other sizes (`_sizes`), other layouts, other value regimes; each tried o
 Does not cover: other dtypes, more or fewer arguments.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from .._observed import observe
 from .._problem import Problem
 from .._reused import Reused
 from ..inputs._draw import dtype_of
+from ..inputs.regimes import takes_regime
 from ._feasibility import MOST_TRIED, Feasibility
 from ._shrink import workload_elements
 from ._sizes import Axes, Plan, Sizes
@@ -24,6 +26,8 @@ __all__ = ["Axes", "Plan", "derive"]
 
 _MOST_SMALL = 1 << 26
 """If the smallest workload has more elements, nothing is run while loading."""
+_TELLING = 64
+"""Values from which on the regime of special values has one of each."""
 _SHAPED = ("mixed", "negatives", "large-scale")
 """Regimes that hidden workloads of other sizes cycle through."""
 _CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
@@ -123,11 +127,15 @@ class _Derivation:
         shapes = self._sizes.shapes(self._small, 0)
         cycle = ("declared", *[r for r in self._regimes if r in _SHAPED])
         found = [_named(w, Split.HIDDEN, cycle[i % len(cycle)]) for i, w in enumerate(shapes)]
-        carrier = shapes[min(1, len(shapes) - 1)] if shapes else self._small
-        if workload_elements(carrier) > MOST_TRIED:
-            carrier = self._small
+        carrier = self._carrier(shapes)
         found += [_named(carrier, Split.HIDDEN, r) for r in self._regimes]
         return found + [_named(w, Split.HIDDEN) for w in self._layouts(carrier)]
+
+    def _carrier(self, shapes: list[Workload]) -> Workload:
+        """Return the size that is tried in every regime and layout: small, but not too small to show them."""
+        tried = [w for w in (*shapes[1:], *shapes[:1]) if workload_elements(w) <= MOST_TRIED]
+        telling = [w for w in tried if _most_values(w) >= _TELLING]
+        return next(iter(telling), max((*tried, self._small), key=_most_values))
 
     def confirm(self) -> list[Workload]:
         """Return the declared size again and other sizes, in regimes that are timed."""
@@ -148,6 +156,12 @@ class _Derivation:
                 if self._feasibility.runs(other):
                     found.append(other)
         return found
+
+
+def _most_values(workload: Workload) -> int:
+    """Count the elements of the largest argument that a regime can change."""
+    free = (s for s in workload.arguments if isinstance(s, TensorSpec) and takes_regime(s))
+    return max((math.prod(s.shape) for s in free), default=0)
 
 
 def _named(workload: Workload, split: Split, regime: str = "declared") -> Workload:

@@ -7,13 +7,13 @@
 // of the groups that have rows once a block of rows; the rows once a task.
 #pragma once
 #include "gemm.h"
-#include "pairs.h"
 #include "segments.h"
 
 namespace kw {
 
 constexpr int64_t kHalf = 16;              // columns of one of two members of a panel
 constexpr int64_t kGroupColumns = 2 * kHalf;
+constexpr int64_t kPairRows = 4;           // of bfloat16 that are multiplied by pairs; fewer are as fast as floats, which round less
 constexpr int64_t kGatheredBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
 
 // Right factors [groups][panels][inner][2][16].
@@ -56,35 +56,25 @@ void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPan
         for (int64_t r = 0; r < here; ++r)
           put(m + i + r, p * kHalf + c, load(sums + 2 * r * W, Full{}), load(sums + (2 * r + 1) * W, Full{}));
       };
-      if constexpr (kPairs && std::is_same_v<T, bfloat16>) {
-        if (count >= kPairRows) {
-          bfloat16* const pairs = reinterpret_cast<bfloat16*>(room);
-          for (int64_t i = 0; i < count; ++i) copy_pairs(x.of(m + i), pairs + i * apart, w.inner);
-          for (int64_t p = first; p < last; ++p)
+      const auto multiplied = [&](auto* held) {
+        for (int64_t i = 0; i < count; ++i) {
+          const X* from = x.of(m + i);
+          over_lanes(w.inner, [&](int64_t k, auto lanes) KW_INLINED { store(held + i * apart + k, load(from + k, lanes), lanes); });
+        }
+        for (int64_t p = first; p < last; ++p)
+          for (int64_t c = 0; c < kHalf; c += W) {
+            const T* panel = w.of(g, p) + c;
             for (int64_t t = 0, i = 0; t < tiles; i += rows_of_tile(t++)) {
-              pair_rows<R>(rows_of_tile(t), pairs + i * apart, apart, w.of(g, p), w.inner, sums);
-              put_tile(p, 0, i, rows_of_tile(t));
+              for (int64_t k = 0; k < w.inner || k == 0; k += kChain)
+                packed_rows<R, 2>(rows_of_tile(t), held + i * apart + k, apart, panel + k * kGroupColumns, kGroupColumns,
+                                  kHalf, std::min(kChain, w.inner - k), sums, 2 * W, k != 0, Full{});
+              put_tile(p, c, i, rows_of_tile(t));
             }
-          continue;
-        }
-      }
-      for (int64_t i = 0; i < count; ++i) {
-        const X* from = x.of(m + i);
-        float* to = room + i * apart;
-        int64_t k = 0;
-        for (; k + W <= w.inner; k += W) store(to + k, load(from + k, Full{}), Full{});
-        for (; k < w.inner; ++k) to[k] = to_scalar(from[k]);
-      }
-      for (int64_t p = first; p < last; ++p)
-        for (int64_t c = 0; c < kHalf; c += W) {
-          const T* panel = w.of(g, p) + c;
-          for (int64_t t = 0, i = 0; t < tiles; i += rows_of_tile(t++)) {
-            for (int64_t k = 0; k < w.inner || k == 0; k += kChain)
-              packed_rows<R, 2>(rows_of_tile(t), room + i * apart + k, apart, panel + k * kGroupColumns, kGroupColumns,
-                                kHalf, std::min(kChain, w.inner - k), sums, 2 * W, k != 0, Full{});
-            put_tile(p, c, i, rows_of_tile(t));
           }
-        }
+      };
+      using A = Multiplied<T>;  // a row of A takes no more room than one of floats
+      if (count >= kPairRows) multiplied(reinterpret_cast<A*>(room));
+      else multiplied(room);
     }
 }
 

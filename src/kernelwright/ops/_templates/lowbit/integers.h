@@ -170,9 +170,10 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
             acc[r][p][v] = dot4(acc[r][p][v], c, four);
           }
       };
-      if constexpr (kAsks) {
+      if constexpr (kAsks)
 #pragma GCC unroll 32
         for (int i = 0; i < V * B * W / int(kPart); ++i) __builtin_prefetch(codes_of<B>(tile, v0) + kAskedBytes + i * 64, 0, 2);
+      if constexpr (kAsks || R > 1) {  // four bytes of a row meet all vectors while they are in a register
 #pragma GCC unroll 8
         for (int j = 0; j < kQuads; ++j)
 #pragma GCC unroll 8
@@ -203,6 +204,38 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) store(out + r * kPanel + (v0 + v) * W, sums[r][v], Full{});
+}
+
+constexpr int kIntegerSums = W == 16 ? 24 : 8;  // vectors of sums that registers hold beside codes and rows
+constexpr int kIntegerRows = 8;                 // of a tile at most
+
+// Whether codes are multiplied by several rows as they lie: one limb costs a shift and a mask for all of them.
+constexpr bool one_limb(int bits) { return (bits & (bits - 1)) == 0; }
+
+// `count` rows, one or an even number, by blocks [first, last) of a panel, whose codes `tile` holds: tiles as high as
+// registers allow.
+template <int B, int P, bool Looked>
+void integer_rows(const Bytes<P>& x, int64_t row, int64_t count, const uint8_t* tile, const Groups& g, const Table& table,
+                  float unit, int64_t panel, int64_t first, int64_t last, float* sums) {
+  const auto tiles = [&](auto rows, int64_t r) {
+    constexpr int R = rows.value, V = 4 * R * P <= kIntegerSums ? 4 : 2 * R * P <= kIntegerSums ? 2 : 1;
+    for (int v = 0; v < kVectors; v += V)
+      integer_tile<B, P, R, V, Looked>(x, row + r, tile, g, table, unit, panel, v, first, last, sums + r * kPanel);
+  };
+  if constexpr (one_limb(B) && !Looked) {
+    constexpr int kMost = P == 1 ? kIntegerRows : 4;
+    for (int64_t r = 0; count > 1 && r < count;) {
+      const int64_t here = std::min<int64_t>(kMost, count - r);
+      if constexpr (kMost == 8) {
+        if (here == 8) tiles(std::integral_constant<int, 8>{}, r);
+        if (here == 6) tiles(std::integral_constant<int, 6>{}, r);
+      }
+      if (here == 4) tiles(std::integral_constant<int, 4>{}, r);
+      if (here == 2) tiles(std::integral_constant<int, 2>{}, r);
+      r += here;
+    }
+  }
+  if (count == 1) tiles(std::integral_constant<int, 1>{}, 0);
 }
 
 }  // namespace kw

@@ -1,7 +1,7 @@
 // out[m, n] = sum over k of x[m, k] * weight[n, k] + bias[n], the weight in codes: rows by panels, shared among threads.
 //
-// One row multiplies the codes as they lie. More rows have a stretch of each panel expanded to bytes once, which the
-// first caches hold, and multiply it in tiles of rows.
+// One row multiplies the codes as they lie, and so do more where a code comes out by a shift and a mask. Else they have a
+// stretch of each panel expanded to bytes once, which the first caches hold, and multiply it in tiles of rows.
 #pragma once
 #include "integers.h"
 #include "reals.h"
@@ -49,6 +49,9 @@ template <class T> struct Rows {
   }
 };
 
+// Rows as they are multiplied: one, or an even number, of which the last may be zeros.
+inline int64_t even(int64_t rows) { return rows == 1 ? 1 : (rows + 1) / 2 * 2; }
+
 // Calls body(panel, first row, rows, sums [rows][64]) for every panel and every block of rows; then stores the sums.
 template <class T, class Body>
 void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
@@ -60,7 +63,7 @@ void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
     for (int64_t p = 0; p < panels; ++p) {
       alignas(64) float sums[kRowsOfPanel * kPanel];
       const int64_t first = i * kRowsOfPanel, count = std::min(kRowsOfPanel, rows - first);
-      std::memset(sums, 0, static_cast<size_t>(count * kPanel) * sizeof(float));
+      std::memset(sums, 0, static_cast<size_t>(even(count) * kPanel) * sizeof(float));
       body(p, first, count, sums);
       for (int64_t r = 0; r < count; ++r) {
         T* const to = out + (first + r) * w.outputs;
@@ -99,14 +102,15 @@ template <class Change, class Body> void expanded(const LowBit& w, int64_t panel
 template <int P, class T>
 bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   const int64_t padded = w.tiles * kTile;
-  Bytes<P> bytes(x.count, w.tiles, w.block());
+  Bytes<P> bytes(even(x.count), w.tiles, w.block());
   bool held = true;
 #pragma omp parallel if (x.count * padded > kSerialProducts && !omp_in_parallel())
   {
     const Temporary<float> row(padded);
 #pragma omp for schedule(static) reduction(&& : held)
-    for (int64_t r = 0; r < x.count; ++r) {
-      x.copy(r, row.data, padded);
+    for (int64_t r = 0; r < even(x.count); ++r) {
+      if (r < x.count) x.copy(r, row.data, padded);
+      else std::fill_n(row.data, padded, 0.0f);
       held = bytes.fill(r, row.data) && held;
     }
   }
@@ -116,42 +120,25 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   const bool looked = w.meaning.exponent > 0;
   if (looked) g.zeros = nullptr, g.zero = Table::kOffset;
   const float unit = w.meaning.unit();
-  const auto one = [&](auto bits, auto looks) {
-    by_panel(w, 1, bias, out, [&](int64_t p, int64_t, int64_t, float* sums) {
-      constexpr int V = P == 1 || kVectors == 4 ? 4 : 2;
-      for (int v = 0; v < kVectors; v += V)
-        integer_tile<bits.value, P, 1, V, looks.value>(bytes, 0, w.tile(p, 0), g, table, unit, p, v, 0, bytes.blocks,
-                                                       sums);
-    });
-  };
-  if (x.count == 1 && !looked) {
-    by_bits(w.meaning.bits, [&](auto bits) { one(bits, std::false_type{}); });
-    return true;
-  }
-  if (x.count == 1 && w.meaning.bits == 4) {
-    one(std::integral_constant<int, 4>{}, std::true_type{});
-    return true;
-  }
   const int64_t block = bytes.block, step = std::max(block, kStretch / block * block);
+  const auto change = [&](uint8_t* codes, int64_t size) {
+    if (!looked) return;
+    for (int64_t i = 0; i < size; i += W * 4) {
+      const U c = table.look(load_codes(codes + i));
+      std::memcpy(codes + i, &c, sizeof c);
+    }
+  };
   by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
-    const auto change = [&](uint8_t* codes, int64_t size) {
-      if (!looked) return;
-      for (int64_t i = 0; i < size; i += W * 4) {
-        const U c = table.look(load_codes(codes + i));
-        std::memcpy(codes + i, &c, sizeof c);
-      }
+    count = even(count);
+    const auto as_they_lie = [&](auto bits, auto looks) {
+      integer_rows<bits.value, P, looks.value>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0, bytes.blocks, sums);
     };
+    if (looked && count == 1 && w.meaning.bits == 4)
+      return as_they_lie(std::integral_constant<int, 4>{}, std::true_type{});
+    if (!looked && (count == 1 || one_limb(w.meaning.bits)))
+      return by_bits(w.meaning.bits, [&](auto bits) { as_they_lie(bits, std::false_type{}); });
     expanded(w, p, step, change, [&](const uint8_t* codes, int64_t t, int64_t last) {
-      const int64_t from = t / block, to = (last + block - 1) / block;
-      const auto tiles = [&](auto rows, auto vectors, int64_t r) {
-        for (int v = 0; v < kVectors; v += vectors.value)
-          integer_tile<8, P, rows.value, vectors.value, false>(bytes, first + r, codes, g, table, unit, p, v, from, to,
-                                                               sums + r * kPanel);
-      };
-      int64_t r = 0;
-      for (; r + 4 <= count; r += 4) tiles(std::integral_constant<int, 4>{}, std::integral_constant<int, P == 1 ? 4 : 1>{}, r);
-      for (; r + 2 <= count; r += 2) tiles(std::integral_constant<int, 2>{}, std::integral_constant<int, P == 3 ? 2 : 4>{}, r);
-      if (r < count) tiles(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{}, r);
+      integer_rows<8, P, false>(bytes, first, count, codes, g, table, unit, p, t / block, (last + block - 1) / block, sums);
     });
   });
   return true;

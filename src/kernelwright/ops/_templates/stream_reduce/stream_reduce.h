@@ -10,8 +10,9 @@
 //     using State = ...;                                          // of one row; trivially copyable
 //     void begin(State&, int64_t row) const;
 //     void take(State&, const float* sums, int64_t n, int v) const;   // x·c for the columns n to n + W, vector v of a tile
-//     void finish(State&, int64_t row, const float* x) const;     // x: the row as floats
+//     void finish(State&, int64_t row, const A* x) const;          // x: the row as it is multiplied
 //   };
+// A is what is multiplied, as the panels of C hold it: floats, or bfloat16 in pairs (`Multiplied` of gemm.h).
 // Columns beyond C's last come too, with zero sums: a fold's bias makes them harmless.
 #pragma once
 #include "gemm.h"
@@ -26,15 +27,16 @@ template <class T> struct Matrix {
 
   static Matrix of(const Tensor<const T>& t) { return {t.data(), t.shape(0), t.shape(1), t.stride(0), t.stride(1)}; }
 
-  // Whether rows can be multiplied where they lie: floats side by side, and not a power of two apart, which would give
-  // the rows of a tile the same places in the cache.
-  bool in_place() const {
-    return std::is_same_v<T, float> && !shift && column == 1 && row * int64_t(sizeof(T)) % 2048 != 0;
+  // Whether rows can be multiplied where they lie: side by side, and not a power of two apart, which would give the rows
+  // of a tile the same places in the cache.
+  template <class A> bool in_place() const {
+    return std::is_same_v<T, A> && !shift && column == 1 && row * int64_t(sizeof(T)) % 2048 != 0;
   }
-  void copy(int64_t i, float* to) const {
+  template <class A> void copy(int64_t i, A* to) const {
     const T* from = data + i * row;
     if (column != 1) {
-      for (int64_t k = 0; k < inner; ++k) to[k] = to_scalar(from[k * column]) - (shift ? shift[k] : 0.0f);
+      for (int64_t k = 0; k < inner; ++k)
+        to[k] = from_scalar<A>(to_scalar(from[k * column]) - (shift ? shift[k] : 0.0f));
       return;
     }
     const auto copied = [&](int64_t k, auto lanes) KW_INLINED {
@@ -47,25 +49,25 @@ template <class T> struct Matrix {
   }
 };
 
-// C as panels [count][inner][columns], zeros beyond its last row.
-template <int V> struct StreamPanels {
+// C as panels [count][inner][columns] of what is multiplied, zeros beyond its last row.
+template <int V, class A = float> struct StreamPanels {
   static constexpr int64_t columns = V * W;
   int64_t rows, inner, count;
-  Temporary<float> data;
+  Temporary<A> data;
 
   template <class T>
   explicit StreamPanels(const Matrix<T>& c)
       : rows(c.rows), inner(c.inner), count((c.rows + columns - 1) / columns), data(count * columns * c.inner) {
 #pragma omp parallel for schedule(static) if (rows * inner > kSerialProducts)
     for (int64_t p = 0; p < count; ++p) {
-      float* to = data.data + p * columns * inner;
+      A* to = data.data + p * columns * inner;
       const int64_t width = std::min(columns, rows - p * columns);
       for (int64_t n = 0; n < columns; ++n) {
         const T* from = c.data + (p * columns + n) * c.row;
         if (n >= width) {
-          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = 0.0f;
+          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = A(0.0f);
         } else {
-          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = to_scalar(from[k * c.column]);
+          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = from_scalar<A>(to_scalar(from[k * c.column]));
         }
       }
     }
@@ -76,29 +78,29 @@ constexpr int64_t kFreshDepth = 32;
 constexpr int64_t kStreamBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
 
 // Rows [first, last) of X; to be called by each thread for rows of its own.
-template <int R, int V, class T, class Fold>
-void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold, int64_t first, int64_t last) {
+template <int R, int V, class A, class T, class Fold>
+void stream_rows(const Matrix<T>& x, const StreamPanels<V, A>& c, const Fold& fold, int64_t first, int64_t last) {
   static_assert(V <= 2, "the last panel is multiplied whole, or as one vector");
-  const int64_t apart = (x.inner + W - 1) / W * W + W;
-  int64_t high = std::max<int64_t>(R, kStreamBytes / int64_t(sizeof(float)) / apart / R * R);
+  const int64_t apart = (x.inner + W - 1) / W * W + 64 / int64_t(sizeof(A));
+  int64_t high = std::max<int64_t>(R, kStreamBytes / int64_t(sizeof(A)) / apart / R * R);
   high = std::min({high, int64_t(32 * R), last - first});
-  const bool copies = !x.in_place();
-  const Temporary<float> room(copies ? high * apart : 0);
+  const bool copies = !x.template in_place<A>();
+  const Temporary<A> room(copies ? high * apart : 0);
   const Temporary<typename Fold::State> states(high);
   alignas(64) float sums[R * V * W];
   for (int64_t m = first; m < last; m += high) {
     const int64_t count = std::min(high, last - m);
-    const float* rows = nullptr;
+    const A* rows = nullptr;
     int64_t row = apart;
     if (copies) {
       for (int64_t i = 0; i < count; ++i) x.copy(m + i, room.data + i * apart);
       rows = room.data;
-    } else if constexpr (std::is_same_v<T, float>) {
+    } else if constexpr (std::is_same_v<T, A>) {
       rows = x.data + m * x.row, row = x.row;
     }
     for (int64_t i = 0; i < count; ++i) fold.begin(states.data[i], m + i);
     for (int64_t p = 0; p < c.count; ++p) {
-      const float* panel = c.data.data + p * c.columns * c.inner;
+      const A* panel = c.data.data + p * c.columns * c.inner;
       for (int64_t i = 0; i < count; i += R) {
         const int64_t here = std::min<int64_t>(R, count - i);
         const bool fresh = p == 0 && !copies;  // the rows come from memory
@@ -108,7 +110,7 @@ void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold,
           for (int64_t k = 0; k < c.inner || k == 0; k += depth) {
             if (fresh)  // few lines at a time: more than the core can wait for at once would hold up the sums
               for (int64_t r = i + R; r < std::min<int64_t>(i + 2 * R, last - m); ++r)
-                for (int64_t at = k; at < std::min(k + depth, c.inner); at += 16) prefetch(rows + r * row + at);
+                for (int64_t at = k; at < std::min(k + depth, c.inner); at += 64 / int64_t(sizeof(A))) prefetch(rows + r * row + at);
             packed_rows<R, N>(here, rows + i * row + k, row, panel + k * c.columns, c.columns, W,
                               std::min(depth, c.inner - k), sums, N * W, k != 0, Full{});
           }
