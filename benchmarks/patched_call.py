@@ -1,11 +1,12 @@
 """What a patched call costs over the kernel itself: the check, and torch's own call of a module.
 
-    python -m benchmarks.patched_call [--kernel nothing] [--rounds 300] [--out rows.jsonl]
+    python -m benchmarks.patched_call [--kernel nothing|program|training] [--rounds 300] [--out rows.jsonl]
 
 `examples/small_transformer.py`, of 39 weights, at sizes so small that a call takes microseconds: by the schedule
-engine's first program for it, and by a kernel that does nothing, which leaves the cost of the call alone. Timed in
-turn, a hundred calls each, on one thread: the kernel with its packed weights, the patched model with the compiled check
-and with Python's, and a module that does nothing. Each row has the least microseconds of a call over the rounds.
+engine's first program for it, by a kernel that does nothing, which leaves the cost of the call alone, and by a training
+step that does nothing but to enter its results into torch's graph of gradients. Timed in turn, a hundred calls each, on
+one thread: the kernel with its packed weights, the patched model with the compiled check and with Python's, and a
+module that does nothing. Each row has the least microseconds of a call over the rounds.
 """
 
 import argparse
@@ -23,8 +24,8 @@ from torch import nn
 from kernelwright.compiler import schedules
 from kernelwright.languages import get_language
 from kernelwright.languages.prepared import Prepared
-from kernelwright.models import Loaded, Patch, load_model
-from kernelwright.models._snapshot import snapshots
+from kernelwright.models import Loaded, Patch, TrainingPatch, load_model
+from kernelwright.models._snapshot import Snapshots, snapshots
 from kernelwright.records import Task, TensorSpec
 from kernelwright.tasks import Problem
 from kernelwright.tasks.forms import kernelbench
@@ -37,7 +38,7 @@ _CALLS = 100
 def main(argv: Sequence[str] | None = None) -> int:
     """Time the calls, and print and keep a row for each kernel."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--kernel", choices=("program", "nothing"), help="by default both")
+    parser.add_argument("--kernel", choices=("nothing", "program", "training"), help="by default all")
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
@@ -48,11 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         loaded, again = load_model(path), load_model(path)
         assert loaded.text is not None
         task = kernelbench.load(loaded.origin, loaded.text, max_elements=None, contract=None)
-        for name in (asked.kernel,) if asked.kernel else ("nothing", "program"):
-            run = idle(loaded) if name == "nothing" else first_program(task)
+        for name in (asked.kernel,) if asked.kernel else ("nothing", "program", "training"):
             row = {"kernel": name, "weights": len(task.workloads[0].state)}
-            with torch.no_grad():
-                row |= timed(run, task, loaded, again, asked.rounds)
+            if name == "training":
+                row |= timed_training(task, loaded, again, asked.rounds)
+            else:
+                run = idle(loaded) if name == "nothing" else first_program(task)
+                with torch.no_grad():
+                    row |= timed(run, task, loaded, again, asked.rounds)
             print(json.dumps(row), flush=True)
             if asked.out is not None:
                 with asked.out.open("a") as file:
@@ -83,28 +87,63 @@ def idle(loaded: Loaded) -> Prepared:
 
 def timed(kernel: Prepared, task: Task, loaded: Loaded, again: Loaded, rounds: int) -> dict[str, float]:
     """Return the least microseconds of each kind of call, and what the patch adds to the kernel's."""
-    workload, args = task.workloads[0], loaded.args
-    names = [spec.name.removeprefix("inner.") for spec in workload.state]
-    specs = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
-    made = snapshots()
-    if made is None:
-        raise SystemExit("the compiled check cannot be built here")
+    args = loaded.args
+    names, specs, made = _given(task)
     other = Prepared(kernel._kernel, kernel._prepare, kernel.names)
     compiled = Patch(loaded.module, kernel, names, specs, loaded.whole.call, snapshots=made)
     python = Patch(again.module, other, names, specs, loaded.whole.call)
     with compiled, python:
         for module in (loaded.module, again.module) * 3:
             module(*args)
-        assert compiled.calls == python.calls == 2
         run, packed, _ = kernel.packed()
         empty = nn.Identity()
         calls: dict[str, Callable[[], Any]] = {
             "kernel_us": lambda: run(*args, packed), "patched_us": lambda: loaded.module(*args),
             "python_us": lambda: again.module(*args), "module_us": lambda: empty(*args),
         }  # fmt: skip
-        found = least(calls, rounds)
-        served = compiled.calls + python.calls
-    assert served == 4 + 2 * _CALLS * rounds, "every call was served"
+        return _added(calls, rounds, (compiled, python))
+
+
+def timed_training(task: Task, loaded: Loaded, again: Loaded, rounds: int) -> dict[str, float]:
+    """Return the same of a training step."""
+    args, (names, specs, made) = loaded.args, _given(task)
+    weights = [dict(loaded.module.named_parameters())[name] for name in names]
+    results = (torch.zeros(()), *(torch.zeros_like(w) for w in weights))
+    patches = [
+        TrainingPatch(
+            one.module.train(), lambda *_: results, names, specs, one.whole.call, None, check, trained=names
+        )
+        for one, check in ((loaded, made), (again, None))
+    ]
+    with patches[0], patches[1]:
+        for one in (loaded, again) * 3:
+            one.module(*args)
+        empty, step = nn.Identity(), patches[0]._called(len(args))
+        calls: dict[str, Callable[[], Any]] = {
+            "kernel_us": lambda: step(*args, *weights),
+            "patched_us": lambda: loaded.module(*args), "python_us": lambda: again.module(*args),
+            "module_us": lambda: empty(*args),
+        }  # fmt: skip
+        return _added(calls, rounds, patches)
+
+
+def _given(task: Task) -> tuple[list[str], list[TensorSpec], Snapshots]:
+    """Return the names of the weights, what the inputs are, and the compiled check."""
+    workload, made = task.workloads[0], snapshots()
+    if made is None:
+        raise SystemExit("the compiled check cannot be built here")
+    specs = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
+    return [spec.name.removeprefix("inner.") for spec in workload.state], specs, made
+
+
+def _added(calls: dict[str, Callable[[], Any]], rounds: int, patches: Sequence[Patch]) -> dict[str, float]:
+    """Time calls, all of which patches must serve, and return what patches add to the kernel's."""
+    before = sum(patch.calls for patch in patches)
+    assert before == 2 * len(patches)
+    found = least(calls, rounds)
+    assert sum(patch.calls for patch in patches) - before == len(patches) * _CALLS * rounds, (
+        "every call was served"
+    )
     added = {
         "added_us": found["patched_us"] - found["kernel_us"],
         "added_python_us": found["python_us"] - found["kernel_us"],

@@ -120,22 +120,29 @@ def of_caches() -> Iterator[Case]:
         })  # fmt: skip
 
 
-def cases(only: str) -> Iterator[Case]:
-    """Make the cases whose op has a word in it."""
-    torch.manual_seed(0)
+def of_sizes(only: str, dtype: torch.dtype) -> Iterator[Case]:
+    """Make the cases of all keys and of causal ones, forward and backward."""
+    tolerance = 1e-4 if dtype is torch.float32 else 3e-2
     for op, mask in (("dense", None), ("causal", masks.Causal())):
         for size in SIZES:
-            q, k, v = (torch.randn(size) for _ in range(3))
+            q, k, v = (torch.randn(size).to(dtype) for _ in range(3))
             forms = {
                 "kernel": partial(attention, mask=mask),
                 "sdpa": partial(sdpa, is_causal=mask is not None),
             }
-            name = "x".join(map(str, size))
+            words = "x".join(map(str, size)), str(dtype).removeprefix("torch.")
             if only in op:
-                yield Case(op, name, "float32", {n: partial(form, q, k, v) for n, form in forms.items()})
+                yield Case(op, *words, {n: partial(form, q, k, v) for n, form in forms.items()}, tolerance)
             if only in f"{op} gradients":
                 back = {n: backward(form, [q, k, v]) for n, form in forms.items()}
-                yield Case(f"{op} gradients", name, "float32", back)
+                yield Case(f"{op} gradients", *words, back, tolerance)
+
+
+def cases(only: str) -> Iterator[Case]:
+    """Make the cases whose op has a word in it."""
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.bfloat16):
+        yield from of_sizes(only, dtype)
     if "decode" in only or not only:
         yield from of_caches()
     with torch.no_grad():

@@ -4,9 +4,9 @@
                              [--out rows.jsonl]
 
 Each model is a target as a user names it, `benchmarks/zoo/vision.py:resnet`, in a process of its own; it goes through
-`kernelwright plan`, and without `--plan` through `kernelwright optimize`, which judges it end to end. A row is written to
-`--out` as soon as it is known, and models that are there already are left out. Needs transformers, diffusers and
-torch_geometric.
+`kernelwright plan`, and without `--plan` through `kernelwright optimize`, which judges it end to end; what was improved goes
+through the drift gate (`benchmarks.zoo.gate`). A row is written to `--out` as soon as it is known, and models that are there
+already are left out. Needs transformers, diffusers and torch_geometric.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from typing import Any
 HERE = Path(__file__).parent
 CATEGORIES = ("dense", "mixture", "recurrent", "diffusion", "vision", "audio", "relational", "science")
 _PLAN_S = 900.0
+_GATE_S = 300.0
 _MORE_S = 240.0
 """Seconds beyond its minutes after which a model is given up."""
 _PACKAGES = re.compile(r"/\S*?/site-packages/")
@@ -78,8 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as Markdown, and what they come to."""
     lines = [
-        "| model | plan, of the processor | graph breaks | forecast over eager | decision | against the best native | over eager |",
-        "|---|---|---|---|---|---|---|",
+        "| model | plan, of the processor | graph breaks | forecast over eager | decision | against the best native "
+        "| over eager | drift |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         speedup = row.get("speedup")
@@ -91,7 +93,8 @@ def table(rows: Sequence[Row]) -> str:
         lines.append(
             f"| {row['category']}/{row['model']} | {row.get('plan_s', 0):.0f} s, "
             f"{_seconds(row.get('plan_processor_s'))} | {len(row.get('breaks', ()))} | {row.get('forecast', 0):.2f} "
-            f"| {row.get('error') or row.get('decision', '')} | {gain} | {row.get('eager_speedup') or 0:.2f} |"
+            f"| {row.get('error') or row.get('decision', '')} | {gain} | {row.get('eager_speedup') or 0:.2f} "
+            f"| {row.get('drift', '')} |"
         )
     judged = [row for row in rows if "decision" in row]
     gains = [row["speedup"]["median"] if row["decision"] == "improved" else 1.0 for row in judged]
@@ -101,6 +104,12 @@ def table(rows: Sequence[Row]) -> str:
         better = sum(row["decision"] == "improved" for row in judged)
         mean = math.exp(sum(map(math.log, gains)) / len(gains))
         lines[-1] += f"; {better} of {len(judged)} improved, geometric mean {mean:.2f} with 1 for the rest"
+    gated = [row["drift"] for row in rows if "drift" in row]
+    if gated:
+        lines[-1] += (
+            f"; of {len(gated)} improved ones {gated.count('same')} are the same by the drift gate, "
+            + (f"{gated.count('drifted')} drifted, {gated.count('inconclusive')} inconclusive")
+        )
     errors = [abs(1 / r["forecast"] - 1 / r["eager_speedup"]) for r in judged if r.get("eager_speedup")]
     if errors:
         lines[-1] += (
@@ -128,6 +137,8 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
         found = _called(
             ["optimize", target, "--device", "cpu", *minutes, *baselines], 60 * asked.minutes + _MORE_S
         )
+        if found.get("decision") == "improved":
+            row |= _gate(target, found["run"], store)
     if "error" in found:
         return {**row, **found}
     kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
@@ -157,14 +168,25 @@ def _forecast(plan: Row) -> float:
 
 def _called(words: Sequence[str], most_s: float) -> Row:
     """Return what a command of Kernelwright prints as its result, or an error."""
-    command = [sys.executable, "-m", "kernelwright", *words, "--json"]
+    return _told([sys.executable, "-m", "kernelwright", *words, "--json"], most_s)
+
+
+def _gate(target: str, run: str, store: str) -> Row:
+    """Return what the drift gate says of an improved model."""
+    command = [sys.executable, "-m", "benchmarks.zoo.gate", target, run, "--store", store]
+    found = _told(command, _GATE_S)
+    return {"drift": "inconclusive", "drift_reason": found["error"]} if "error" in found else found
+
+
+def _told(command: Sequence[str], most_s: float) -> Row:
+    """Return the result that a command prints as a line of JSON, or an error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=most_s, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"no answer after {most_s:.0f} s"}
     for line in reversed(done.stdout.splitlines()):
         found: Row = json.loads(line) if line.startswith("{") else {}
-        if found.get("event") == "result":
+        if found.get("event") == "result" or "drift" in found:
             return found
     said = (done.stderr.strip() or done.stdout.strip() or f"ended with {done.returncode}").splitlines()
     return {"error": said[-1][:300]}
@@ -176,7 +198,7 @@ def _line(row: Row) -> str:
     if "decision" not in row:
         return f"planned in {row['plan_s']:.0f} s ({row['plan_processor_s']:.0f} s of the processor), {row['forecast']:.2f} times as fast as eager expected"
     gain = f", {row['speedup']['median']:.2f} against {row['baseline']}" if row["speedup"] else ""
-    return f"{row['decision']}{gain}"
+    return f"{row['decision']}{gain}{', ' + row['drift'] if 'drift' in row else ''}"
 
 
 def _read(path: Path | None) -> dict[str, Row]:

@@ -4,12 +4,14 @@
     python -m benchmarks.zoo.budget searches.jsonl
 
 `--record` searches the most promising regions of each model, one after the other and all for as long, through the judge,
-and keeps how good the accepted kernel was after how many seconds. The replay spends one budget twice: as `optimize` does,
-and in equal shares. Either way kernels of regions that overlap exclude each other, and what the rest saves counts.
+and keeps how good the accepted kernel was after how many seconds of evaluating candidates. The replay spends one budget twice:
+as `optimize` does, by what the other models' searches closed of the gap to the bound, and in equal shares. Either way kernels
+of regions that overlap exclude each other, and what the rest saves counts.
 """
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -19,10 +21,9 @@ from typing import Any
 
 from benchmarks.zoo.__main__ import HERE, models
 from kernelwright.flow import optimize
-from kernelwright.models import Gain
 from kernelwright.models._budget import Stream, kept_of, next_of
 from kernelwright.models._device import device_of_models
-from kernelwright.models._look import LEAST_SHARE
+from kernelwright.models._look import CLOSED, LEAST_SHARE, gain_of
 from kernelwright.models._optimize import PROPOSERS
 from kernelwright.models._plan import Planned, overlaps_of, planned
 from kernelwright.models._task import region_task
@@ -69,7 +70,7 @@ def recorded(target: str, seconds: float, most: int) -> Row:
         for row in rows:
             points, error = _searched(plan, row.region, seconds, Path(store))
             found.append({
-                "key": row.region, "label": row.label, "time_us": row.time_us, "gain": row.gain.model_dump(),
+                "key": row.region, "label": row.label, "time_us": row.time_us, "bound_us": row.bound_us,
                 "cost_s": row.cost_s, "chosen": row.chosen, "points": points, "error": error,
             })  # fmt: skip
     keys = [row.region for row in rows]
@@ -104,11 +105,12 @@ def told(rows: Sequence[Row]) -> list[str]:
     """Return what a budget saves either way, in parts of a model's time, and how often the flow wins or ties."""
     lines, ends = [], dict.fromkeys(("won", "tied", "lost", "without a kernel"), 0)
     for row in rows:
+        closed = closed_of([other for other in rows if other is not row])
         pairs = []
         for share in SHARES:
             budget_s = share * row["seconds"] * len(row["regions"])
             equal = {r["key"]: budget_s / len(row["regions"]) for r in row["regions"]}
-            pairs.append((saved(row, flow(row, budget_s)), saved(row, equal)))
+            pairs.append((saved(row, flow(row, budget_s, closed)), saved(row, equal)))
         ends[_end(*map(sum, zip(*pairs, strict=True)))] += 1
         each = ", ".join(f"{mine:.3f} / {other:.3f}" for mine, other in pairs)
         lines.append(f"{row['model']}: {each} of the time saved, by expected gain / in equal shares")
@@ -122,19 +124,20 @@ def _end(mine: float, other: float) -> str:
     return "tied" if abs(mine - other) <= _TIE * len(SHARES) else "won" if mine > other else "lost"
 
 
-def flow(row: Row, budget_s: float) -> dict[str, float]:
+def flow(row: Row, budget_s: float, closed: Sequence[float] = CLOSED) -> dict[str, float]:
     """Return the seconds of each region as `optimize` gives them: a search at a time, where it is worth most.
 
     Example:
-        >>> gain = {"low": 4.0, "expected": 9.0, "high": 12.0}
-        >>> near = {"key": "a", "gain": gain, "time_us": 30.0, "cost_s": 10.0, "chosen": True, "points": [[5, 2.0]]}
-        >>> far = {**near, "key": "b", "gain": {**gain, "expected": 5.0}, "points": []}
-        >>> flow({"time_us": 60.0, "regions": [near, far], "overlaps": {"a": [], "b": []}}, 20.0)
-        {'a': 10.0, 'b': 10.0}
+        >>> near = {"key": "a", "time_us": 30.0, "bound_us": 5.0, "cost_s": 10.0, "points": [[5, 2.0]]}
+        >>> far = {**near, "key": "b", "bound_us": 25.0, "points": []}
+        >>> row = {"time_us": 60.0, "regions": [far, near], "overlaps": {"a": [], "b": []}}
+        >>> flow(row, 10.0), flow(row, 20.0)
+        ({'b': 0.0, 'a': 10.0}, {'b': 10.0, 'a': 10.0})
     """
     spent = {r["key"]: 0.0 for r in row["regions"]}
     streams = {
-        r["key"]: Stream(r["key"], Gain(**r["gain"]), r["time_us"], r["cost_s"]) for r in row["regions"]
+        r["key"]: Stream(r["key"], gain_of(r["time_us"], r["bound_us"], closed), r["time_us"], r["cost_s"])
+        for r in row["regions"]
     }
     least = LEAST_SHARE * row["time_us"]
     while (left := budget_s - sum(spent.values())) > 0:
@@ -145,6 +148,20 @@ def flow(row: Row, budget_s: float) -> dict[str, float]:
         found.searches += 1
         found.speedup = _speedup(row, found.key, spent[found.key])
     return spent
+
+
+def closed_of(rows: Sequence[Row]) -> tuple[float, float, float]:
+    """Return the share of their gap to the bound that regions closed: tenth, mean and ninetieth; today's without rows."""
+    found = sorted(
+        (1 - 1 / _speedup(row, r["key"], math.inf)) * r["time_us"] / (r["time_us"] - r["bound_us"])
+        for row in rows
+        for r in row["regions"]
+        if r["time_us"] > r["bound_us"]
+    )
+    if not found:
+        return CLOSED
+    tenth = len(found) // 10
+    return found[tenth], sum(found) / len(found), found[-1 - tenth]
 
 
 def saved(row: Row, spent: dict[str, float]) -> float:

@@ -176,7 +176,7 @@ def matmul_by_blocks(A, B, C, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.cons
         x = tl.load(a, boundary_check=(0, 1), padding_option="zero")
         total += tl.dot(x, tl.load(b, boundary_check=(0, 1), padding_option="zero"), allow_tf32=False)
         a, b = tl.advance(a, (0, BK)), tl.advance(b, (BK, 0))
-    tl.store(c, total.to(c.dtype.element_ty), boundary_check=(0, 1))
+    tl.store(c, total.to(c.type.element_ty).to(c.dtype.element_ty), boundary_check=(0, 1))
 
 
 @triton.jit

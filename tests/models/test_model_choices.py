@@ -99,7 +99,7 @@ def greedy_by_mean(streams, left_s, overlaps, least_us):
     return max(fitting, key=lambda s: worth[s.key] / s.cost_s, default=None)
 
 
-BUDGET_S, SEEDS = 360.0, 120
+BUDGET_S, SEEDS = 360.0, 80
 
 
 def uniform_between(gain, draw):

@@ -13,6 +13,7 @@ from kernelwright.api.judge import judge
 from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
 from kernelwright.models import (
+    Gain,
     _budget,
     _judged,
     _optimize,
@@ -157,6 +158,21 @@ def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world,
     outcomes = {r.label: r for r in result.regions}
     assert result.improved and outcomes["norms.0"].kept and world.searched[0] == "small_whole"
     assert not outcomes["the whole model"].kept and "ValueError: a bug" in outcomes["the whole model"].reason
+
+
+def test_the_whole_is_left_out_where_its_regions_are_worth_more(world, small_plan, monkeypatch):
+    whole = small_plan.plan.whole.model_copy(update={"gain": Gain(low=0.0, expected=0.1, high=0.2)})
+    time_us = small_plan.plan.time_us
+    worth = planning._chosen(small_plan.plan.regions, small_plan.regions, whole, time_us, 600.0)
+    assert not worth["whole"].chosen
+    large = whole.model_copy(update={"gain": Gain(low=0.5, expected=time_us, high=time_us)})
+    assert planning._chosen(small_plan.plan.regions, small_plan.regions, large, time_us, 600.0)[
+        "whole"
+    ].chosen
+    made = replace(small_plan, plan=small_plan.plan.model_copy(update={"whole": worth["whole"]}))
+    monkeypatch.setattr(_optimize, "planned", lambda *_, **__: made)
+    world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert world.searched and "small_whole" not in world.searched
 
 
 def test_numerics_hold_for_the_whole_its_regions_and_the_verdict(world, small_plan, monkeypatch):

@@ -111,6 +111,17 @@ def test_seeding_makes_random_outputs_repeat(pool: Pool) -> None:
     assert torch.equal(a, b) and not torch.equal(a, c)
 
 
+def test_outputs_of_many_calls_are_read_at_once_empty_ones_too(pool: Pool) -> None:
+    with pool.worker(payload("def run(x): return x + 1, x[:0]\n")) as worker:
+        number = worker.bind((pool.arena.place(torch.arange(4.0)),), (*vector(), *vector(0)))
+        found = worker.outputs_of(worker.call([number, number]))
+        if not worker.reads_frozen:
+            assert found is None
+            return
+    assert found is not None
+    assert found[0].tolist() == [[1, 2, 3, 4]] * 2 and found[1].shape == (2, 0)
+
+
 def test_a_destination_kernel_gets_outputs_of_each_set(
     pool: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -37,6 +37,8 @@ def _builtins(tl: Any) -> Mapping[str, Any]:
     fields = {"base": tl.tensor, **dict.fromkeys(("shape", "strides", "offsets", "block_shape"), tl.tuple)}
     pointer = core._aggregate(type("BlockPointer", (), {"__annotations__": fields}))
     pointer.dtype = property(lambda block: block.base.dtype)
+    typed, plain_type = _typed(core), pointer.type.fget
+    pointer.type = property(lambda block: typed(pointer, plain_type(block).fields))
 
     def wide(values: Any, semantic: Any) -> Any:
         return tl.tuple([semantic.cast(semantic.to_tensor(v), tl.int64) for v in _listed(values)])
@@ -99,6 +101,17 @@ def _addresses(tl: Any, block: Any, checked: Any, semantic: Any) -> tuple[Any, A
             )
             mask = inside if mask is None else semantic.and_(mask, inside)
     return at, mask
+
+
+def _typed(core: Any) -> Any:
+    """Return a block pointer's type, which kernels ask for the type of its elements."""
+
+    class BlockType(core._aggregate_type):  # type: ignore[misc]  # Triton has no types
+        @property
+        def element_ty(self) -> Any:
+            return self.fields[0][1].element_ty
+
+    return BlockType
 
 
 def _is_block(pointer: Any) -> bool:

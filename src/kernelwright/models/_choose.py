@@ -4,8 +4,10 @@ The budget's own rule is played through on many possible outcomes, each drawn fr
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from ._budget import MISSED, Overlaps, Stream, next_of, prior, total_us
 from ._plan_records import Gain
@@ -23,7 +25,7 @@ class Choice:
     tried: frozenset[str]
     """Regions that are searched in at least half of the outcomes."""
     gain: Gain
-    """What the kernels of all regions save together."""
+    """What their kernels save together."""
 
 
 def choose(streams: Sequence[Stream], budget_s: float, overlaps: Overlaps, least_us: float) -> Choice:
@@ -35,20 +37,18 @@ def choose(streams: Sequence[Stream], budget_s: float, overlaps: Overlaps, least
         >>> sorted(choose([sure, dear], 5.0, {"norm": frozenset(), "mlp": frozenset()}, 0.1).tried)
         ['norm']
     """
-    counts = dict.fromkeys((s.key for s in streams), 0)
-    ends = []
+    worlds = []
     for world in range(_WORLDS):
         draw = random.Random(world)
         truth = {s.key: _drawn(s.gain, draw) for s in streams}
-        played = play(streams, truth, budget_s, overlaps, least_us, draw)
-        for stream in played:
-            counts[stream.key] += stream.searches > 0
-        ends.append(total_us({s.key: s.saved_us for s in played}, overlaps))
-    ends.sort()
-    return Choice(
-        frozenset(key for key, count in counts.items() if 2 * count >= _WORLDS),
-        Gain(low=ends[_WORLDS // 10], expected=sum(ends) / _WORLDS, high=ends[-1 - _WORLDS // 10]),
+        worlds.append(play(streams, truth, budget_s, overlaps, least_us, draw))
+    counts = Counter(s.key for played in worlds for s in played if s.searches)
+    tried = frozenset(key for key, count in counts.items() if 2 * count >= _WORLDS)
+    ends = sorted(
+        total_us({s.key: s.saved_us for s in played if s.key in tried}, overlaps) for played in worlds
     )
+    gain = Gain(low=ends[_WORLDS // 10], expected=fmean(ends), high=ends[-1 - _WORLDS // 10])
+    return Choice(tried, gain)
 
 
 def play(

@@ -39,7 +39,7 @@ class Judged:
         """Why nothing better was found."""
         self.weights: tuple[str, ...] = ()
         """The model's parameters and buffers in the order of the task's state."""
-        self._screened, self._screened_until = False, 0.0
+        self._screened, self._screened_until, self._until = False, 0.0, 0.0
         self.task: Task | None = None
         """The model as a task; none where it cannot be judged."""
 
@@ -55,6 +55,7 @@ class Judged:
             return None
         self.weights, self.task = whole.weights, whole.task
         self._screened_until = time.monotonic() + _SCREEN_SHARE * left_s
+        self._until = time.monotonic() + left_s
         with judging(
             whole.task,
             device=device,
@@ -66,7 +67,9 @@ class Judged:
             self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask))
             for one in out:
                 why = self.out.get(one.region.key, "the model is not faster with it")
-                self.out[one.region.key] = told(why, partial(self._wrong_layer, (one,), store))
+                self.out[one.region.key] = told(
+                    why, partial(self._wrong_layer, (one,), store, self._screened_until)
+                )
             if not self.kept:
                 over = time.monotonic() >= self._screened_until
                 self.reason = _LATE if over else "no kernel that helps alone helps inside the model"
@@ -74,7 +77,7 @@ class Judged:
             self.judged = self.kept
             judgement = ask(self._assembled(self.kept, whole), False)
         if judgement.decision is not DecisionStatus.IMPROVED:
-            self.reason = told(judgement.reason, partial(self._wrong_layer, self.judged, store))
+            self.reason = told(judgement.reason, partial(self._wrong_layer, self.judged, store, self._until))
             self.out |= {a.region.key: f"the whole is {judgement.decision}" for a in self.kept}
             self.kept = ()
         return judgement
@@ -104,10 +107,9 @@ class Judged:
         )
         return float(judgement.speedup.median)
 
-    def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None) -> str:
-        """Name the layer where the model is wrong with these kernels, while there is time for it."""
-        late = time.monotonic() >= self._screened_until
-        return "" if late else wrong_layer(self._plan, None, parts, store)
+    def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None, until: float) -> str:
+        """Name the layer where the model is wrong with these kernels, if there is time for it."""
+        return wrong_layer(self._plan, None, parts, store) if time.monotonic() < until else ""
 
     def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
         return assemble(self._capture, self._timed, parts, whole.state, whole.names)

@@ -93,6 +93,7 @@ def planned(
     begun = time.monotonic()
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs)
     loaded = replace(loaded, numerics=numerics)
+    peaks, rates = peaks_of(device), rates_of(device)
     with _steady(device) as (clock, notes):
         _check_runs(loaded)
         captured = capture_model(loaded)
@@ -102,7 +103,6 @@ def planned(
             )
             for piece in captured.pieces
         }
-        peaks, rates = peaks_of(device), rates_of(device)
         found, regions, native = _looked(captured, times, device, peaks, rates)
         if trace is not None and trace.device is not None:
             found = _with_chains(found, regions, trace.device.chains)

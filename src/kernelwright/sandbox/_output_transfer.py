@@ -81,7 +81,7 @@ class OutputTransfer:
             if raw is None:
                 return None
             dtype: torch.dtype = getattr(torch, spec.dtype)
-            stacks.append(raw.view(dtype).reshape(len(places), *spec.shape))
+            stacks.append(raw.flatten().view(dtype).reshape(len(places), *spec.shape))
         return tuple(stacks)
 
     def interpret(

@@ -14,6 +14,8 @@ from ._submission import Submission, submission_of
 _LINE = re.compile(r"^#{20,}\s*$", re.MULTILINE)
 _FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _DEFINED = re.compile(r"^(?:def |class |(?=\w+ = ))(\w+)", re.MULTILINE)
+_STREAM = re.compile(r"^from torch\._C import _cuda_getCurrentRawStream as (\w+)$", re.MULTILINE)
+"""What only a torch that was built for GPUs has; a stream's number is all that it gives."""
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 FIRST = """
 class KwCalled(BaseException):
@@ -294,5 +296,10 @@ def on_cpu(text: str) -> str:
     Example:
         >>> on_cpu("x = torch.ones(2, device='cuda').cuda()")
         'x = torch.ones(2, device="cpu").cpu()'
+        >>> on_cpu("from torch._C import _cuda_getCurrentRawStream as stream_of")
+        'stream_of = int'
+        >>> on_cpu("empty = torch._C._dynamo.guards._empty_strided_cuda")
+        'empty = torch._C._dynamo.guards._empty_strided_cpu'
     """
+    text = _STREAM.sub(r"\1 = int", text).replace("guards._empty_strided_cuda", "guards._empty_strided_cpu")
     return _ACCELERATOR.sub(lambda m: ".cpu()" if m[1] is None else '"cpu"', text)

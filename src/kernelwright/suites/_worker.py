@@ -51,7 +51,8 @@ def _program(script: Script, kernel: Candidate | None) -> Candidate:
     home = files("kernelwright.suites.rules")
     sources = (
         SourceFile(path="entry.py", text=(home / "entry.py").read_text()),
-        SourceFile(path="verdict.py", text=(home / f"{script.rules}.py").read_text()),
+        SourceFile(path="clock.py", text=(home / "clock.py").read_text()),
+        SourceFile(path="verdict.py", text=_beside((home / f"{script.rules}.py").read_text())),
         SourceFile(path="given.py", text=f"GIVEN = {json.dumps(dict(script.given))!r}\n"),
     )
     if kernel is None:
@@ -59,6 +60,11 @@ def _program(script: Script, kernel: Candidate | None) -> Candidate:
     return kernel.model_copy(
         update={"sources": (*kernel.sources, *sources), "entry": "entry.py:run", "style": "function"}
     )
+
+
+def _beside(text: str) -> str:
+    """Return a module that imports others of its package as files next to it."""
+    return text.replace("from .clock import", "from clock import")
 
 
 def _read(text: bytes) -> Theirs:

@@ -1,5 +1,7 @@
 """Low-bit linear layers: packing, values on real numbers, formats, gradients, errors."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -157,6 +159,25 @@ def test_gguf_is_read_as_it_is():
                     assert float(found) == value * float(scales[row, block])
 
 
+def test_gguf_with_a_fifth_bit_and_with_small_floats_is_read_as_it_is():
+    outputs, blocks = 3, 2
+    halves = torch.randint(0, 256, (outputs, blocks, 16), dtype=torch.uint8)
+    fifth = torch.randint(0, 256, (outputs, blocks, 4), dtype=torch.uint8)
+    scales = torch.rand(outputs, blocks, 1, dtype=torch.float16)
+    five = torch.cat((scales.view(torch.uint8), fifth, halves), 2)
+    powers = torch.tensor([0, 1, 126, 127, 250, 251], dtype=torch.uint8).view(outputs, blocks, 1)
+    mixed = torch.cat((powers, halves), 2)
+    found = lowbit.unpack(lowbit.from_gguf(five, "Q5_0", (outputs, 64)))
+    small = lowbit.unpack(lowbit.from_gguf(mixed, "MXFP4", (outputs, 64)))
+    values = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+    for row, block, i in itertools.product(range(outputs), range(blocks), range(32)):
+        low = int(halves[row, block, i % 16]) >> 4 * (i // 16) & 15
+        high = int(fifth[row, block, i // 8]) >> i % 8 & 1
+        assert float(found[row, block * 32 + i]) == (low + 16 * high - 16) * float(scales[row, block, 0])
+        value = values[low & 7] * (-1 if low & 8 else 1)
+        assert float(small[row, block * 32 + i]) == value * 2.0 ** (int(powers[row, block, 0]) - 127)
+
+
 def test_awq_is_read_as_it_is():
     inner, outputs, groups = 64, 16, 2
     values, zeros = torch.randint(0, 16, (inner, outputs)), torch.randint(0, 16, (groups, outputs))
@@ -251,7 +272,7 @@ WEIGHT = torch.randn(8, 64)
         (lambda: lowbit.linear(WEIGHT, lowbit.pack(WEIGHT), activations="int4"), "expected 'float' or 'int8'"),
         (lambda: lowbit.linear(WEIGHT.long(), lowbit.pack(WEIGHT)), "x is of torch.int64"),
         (lambda: lowbit.from_gguf(torch.zeros(17, dtype=torch.uint8), "Q4_0", (1, 32)), "expected 18 bytes"),
-        (lambda: lowbit.from_gguf(torch.zeros(18, dtype=torch.uint8), "Q4_K", (1, 32)), "expected 'Q4_0' or 'Q8_0'"),
+        (lambda: lowbit.from_gguf(torch.zeros(18, dtype=torch.uint8), "Q4_K", (1, 32)), "'Q8_0' or 'MXFP4'"),
         (lambda: lowbit.from_gptq(WEIGHT.int(), WEIGHT.int(), WEIGHT, bits=3), "bits is 3; expected 2, 4 or 8"),
     ],
 )  # fmt: skip

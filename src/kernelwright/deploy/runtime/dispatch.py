@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import loaders
-from .operators import is_autocast, is_transformed
+from .operators import is_autocast, is_transformed, single
 from .sampling import compared
 
 
@@ -139,7 +139,7 @@ class Dispatcher:
     def _guarded(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             try:
-                return kernel(*arguments)
+                return single(kernel(*arguments))
             except (NotImplementedError, RuntimeError) as error:
                 if not str(error).startswith("Unsupported"):
                     raise

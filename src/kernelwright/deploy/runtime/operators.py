@@ -36,18 +36,16 @@ def define(name: str, kernel: Call, native: Call, schema: str, mutates: Sequence
                 f"kernelwright::{name} has no forward-mode derivative; call {name}(...) of its package, which leaves "
                 "that to the native op"
             )
-        return apart(kernel(*arguments), arguments)
+        return apart(_flat(kernel(*arguments)), arguments)
 
     def fake(*arguments: Any) -> Any:
         mode = next((a.fake_mode for a in arguments if isinstance(a, FakeTensor)), None)
         if mode is None:
-            return _like(native(*arguments))
-        before, mode.allow_non_fake_inputs = (
-            mode.allow_non_fake_inputs,
-            True,
-        )  # what the native op holds is real
+            return _like(_flat(native(*arguments)))
+        before = mode.allow_non_fake_inputs
+        mode.allow_non_fake_inputs = True  # what the native op holds is real
         try:
-            return _like(native(*arguments))
+            return _like(_flat(native(*arguments)))
         finally:
             mode.allow_non_fake_inputs = before
 
@@ -127,6 +125,16 @@ def _vmap(operator: Call) -> Call:
     return batched
 
 
+def single(results: Any) -> Any:
+    """Return a result that is alone by itself, as operators do: references of whole models return tuples.
+
+    Example:
+        >>> single((1,)), single((1, 2)), single(1)
+        (1, (1, 2), 1)
+    """
+    return results[0] if type(results) is tuple and len(results) == 1 else results
+
+
 def apart(results: Any, arguments: Sequence[Any]) -> Any:
     """Give results memory of their own, contiguous, as the fake implementation says that they are."""
     known = {a.untyped_storage().data_ptr() for a in arguments if isinstance(a, torch.Tensor)}
@@ -137,6 +145,11 @@ def apart(results: Any, arguments: Sequence[Any]) -> Any:
         made.append(own.clone() if shared else own)
         known.add(made[-1].untyped_storage().data_ptr())
     return made[0] if isinstance(results, torch.Tensor) else tuple(made)
+
+
+def _flat(results: Any) -> Any:
+    """Return results as the schema has them: one tensor, or a tuple of tensors."""
+    return single(tuple(r for r in pytree.tree_leaves(results) if isinstance(r, torch.Tensor)))
 
 
 def _like(results: Any) -> Any:

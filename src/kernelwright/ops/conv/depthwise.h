@@ -33,7 +33,7 @@ KW_INLINE void depthwise_tile(const Plane& p, int64_t y, int64_t x, Put put) {
         const M place = iota() + static_cast<int32_t>(at + v * W);
         within[v] = (place >= 0) & (place < static_cast<int32_t>(p.width));
       }
-#pragma GCC unroll 12
+#pragma GCC unroll 16
     for (int64_t j = 0; j < high; ++j) {
       const int64_t row = first + j * apart;
       if (row < 0 || row >= p.height) continue;
@@ -64,7 +64,8 @@ template <int K, int R, int V, class Put> KW_INLINE void depthwise_rows(const Pl
 
 // put(sum, y, x) takes a whole vector of results; in rows of less than one, those beyond are of no meaning.
 template <int K, class Put> __attribute__((noinline)) void depthwise_plane(const Plane& p, const Put put) {
-  constexpr int V = K > 3 ? 1 : K ? 2 : 4, R = !K ? 1 : K > 5 ? 3 : 4;
+  // Sums enough that no multiplication waits for the last; images are often a multiple of 7 high.
+  constexpr int V = K > 3 ? 1 : K ? 2 : 4, R = !K ? 1 : K < 5 ? 4 : W == 16 ? 7 : K > 5 ? 3 : 4;
   const auto rows = [&](auto count, int64_t y) {
     constexpr int N = decltype(count)::value;
     int64_t x = 0;
@@ -77,6 +78,8 @@ template <int K, class Put> __attribute__((noinline)) void depthwise_plane(const
   };
   int64_t y = 0;
   for (; y + R <= p.out_y; y += R) rows(std::integral_constant<int, R>{}, y);
+  if constexpr (R > 4)
+    for (; y + 4 <= p.out_y; y += 4) rows(std::integral_constant<int, 4>{}, y);
   for (; y < p.out_y; ++y) rows(std::integral_constant<int, 1>{}, y);
 }
 

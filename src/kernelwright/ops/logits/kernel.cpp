@@ -207,6 +207,7 @@ template <class T> struct Layer {
 };
 
 template <class T> void top(const Args& args) {
+  if (args.integer(3) > args.any_tensor(1)->shape[0]) KW_UNSUPPORTED("more logits are asked for than there are");
   Layer<T>{Matrix<T>::of(args.tensor<const T>(0)), Matrix<T>::of(args.tensor<const T>(1)),
            args.is_none(2) ? nullptr : args.tensor<const float>(2).data(), args.integer(3),
            static_cast<float>(args.real(4)), args.tensor<float>(6).data(),

@@ -59,17 +59,20 @@ def gradients(
     losses, dx, dw = x.new_zeros(len(x)), torch.zeros_like(x), torch.zeros_like(weight)
     db = x.new_zeros(0 if bias is None else len(bias))
     rows = max(1, CHUNK // max(1, len(weight)))
-    with torch.enable_grad():
-        for first in range(0, len(x), rows):
-            part = slice(first, first + rows)
-            leaves = [t.detach().requires_grad_() for t in (x[part], weight, bias) if t is not None]
-            each = losses_of(
-                leaves[0], leaves[1], target[part], leaves[2] if bias is not None else None, *settings
-            )
-            losses[part] = each.detach()
-            found = torch.autograd.grad((each * scale[part]).sum(), leaves)
-            dx[part] = found[0]
-            dw += found[1]
-            if bias is not None:
-                db += found[2]
+    for first in range(0, len(x), rows):
+        part = slice(first, first + rows)
+        own = target[part]
+        leaves = (x[part], weight) if bias is None else (x[part], weight, bias)
+
+        def losses_here(
+            x: torch.Tensor, weight: torch.Tensor, *beside: torch.Tensor, own: torch.Tensor = own
+        ) -> torch.Tensor:
+            return losses_of(x, weight, own, beside[0] if beside else None, *settings)
+
+        there = torch.func.vjp(losses_here, *leaves)
+        losses[part], found = there[0], there[1](scale[part].to(wide))
+        dx[part] = found[0]
+        dw += found[1]
+        if bias is not None:
+            db += found[2]
     return losses, dx.to(narrow), dw.to(narrow), db

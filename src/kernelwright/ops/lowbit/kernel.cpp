@@ -18,6 +18,7 @@ template <class T> void linear(const Args& args) {
   groups.zeros = args.is_none(3) ? nullptr : args.tensor<const uint8_t>(3).data();
   groups.tiles = args.integer(6) / kTile, groups.zero = static_cast<int>(args.integer(7));
   const Meaning meaning{static_cast<int>(codes.shape(3)), static_cast<int>(args.integer(5))};
+  if (meaning.bits < 1 || meaning.bits > 8) KW_UNSUPPORTED("codes are not of 1 to 8 bits");
   const LowBit w{codes.data(), meaning, groups, out.shape(1), x.shape(1), codes.shape(1)};
   low_bit_linear<T>(w, Rows<T>::of(x), args.is_none(4) ? nullptr : args.tensor<const T>(4).data(), out.data(),
                     args.boolean(8));

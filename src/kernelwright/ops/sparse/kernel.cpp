@@ -20,6 +20,7 @@ constexpr int64_t kSoon = 3;        // and the same where each has a row of its 
 constexpr uint32_t kFew = 64;       // products of a row that is sorted by counting
 constexpr int64_t kDense = 32;      // columns for each product up to which sums are kept for all
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
+constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
 constexpr int64_t kRowCost = 4;     // entries that a row costs in addition to its own
 
 template <class I> struct Csr {
@@ -99,12 +100,21 @@ template <class I> bool multiply_vector(const Csr<I>& m, const float* values, co
     bad |= outside;
     return values[e] * x[outside ? 0 : m.col[e]];
   };
+  int64_t e = m.crow[begin];
+  if (m.crow[end] - e < kShort * (end - begin)) {  // each loop's end is a guess that fails about once a row
+    for (int64_t r = begin; r < end; ++r) {
+      float sum = 0.0f;
+      for (const int64_t last = m.crow[r + 1]; e < last; ++e) sum += term(e);
+      out[r] = sum;
+    }
+    return !bad;
+  }
   for (int64_t r = begin; r < end; ++r) {
+    const int64_t last = m.crow[r + 1];
     float sum[4] = {};
-    int64_t e = m.crow[r];
-    for (; e + 4 <= m.crow[r + 1]; e += 4)
+    for (; e + 4 <= last; e += 4)
       for (int i = 0; i < 4; ++i) sum[i] += term(e + i);
-    for (; e < m.crow[r + 1]; ++e) sum[0] += term(e);
+    for (; e < last; ++e) sum[0] += term(e);
     out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
   return !bad;

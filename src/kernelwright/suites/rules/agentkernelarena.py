@@ -7,10 +7,11 @@ Source: AgentKernelArena, tasks/torch2hip/*/eval_tools/correctness_check.py and 
 """
 
 import copy
-import time
 from typing import Any
 
 import torch
+
+from .clock import mean_us
 
 _WARM_UP = 10
 _ABSOLUTE = 1e-5
@@ -72,9 +73,4 @@ def _same(expected: Any, output: Any, tolerance: float) -> bool:
 
 
 def _mean_us(module: Any, case: list[Any], count: int) -> float:
-    for _ in range(_WARM_UP):
-        module(*case)
-    start = time.perf_counter()
-    for _ in range(count):
-        module(*case)
-    return (time.perf_counter() - start) / count * 1e6
+    return mean_us(lambda: module(*case), count, _WARM_UP)

@@ -7,12 +7,13 @@ Source: BackendBench, BackendBench/eval.py (`allclose`, `eval_correctness`, `cpu
 """
 
 import sys
-import time
 import types
 import unittest
 from typing import Any
 
 import torch
+
+from .clock import mean_us
 
 _WARM_UP = 10
 
@@ -77,9 +78,4 @@ def _compare(output: Any, expected: Any, tolerance: float) -> None:
 
 def _mean_us(call: Any, inputs: list[Any], count: int) -> float:
     with torch.no_grad():
-        for _ in range(_WARM_UP):
-            call(*inputs)
-        start = time.perf_counter()
-        for _ in range(count):
-            call(*inputs)
-    return (time.perf_counter() - start) / count * 1e6
+        return mean_us(lambda: call(*inputs), count, _WARM_UP)

@@ -6,10 +6,12 @@ Does not cover: evaluators of sampling, sparse attention and low precision, CUPT
 Source: FlashInfer-Bench, flashinfer_bench/bench/evaluators/default.py and flashinfer_bench/bench/utils.py.
 """
 
-import time
+from functools import partial
 from typing import Any
 
 import torch
+
+from .clock import mean_us
 
 _WARM_UP, _TINY = 10, 1e-8
 _RANGES = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024}
@@ -97,12 +99,5 @@ def _fault(outputs: list[torch.Tensor], expected: list[torch.Tensor], tolerance:
 
 
 def _mean_us(call: Any, draws: list[list[Any]], count: int) -> float:
-    means = []
-    for draw in draws:
-        for _ in range(_WARM_UP):
-            call(*draw)
-        start = time.perf_counter()
-        for _ in range(count):
-            call(*draw)
-        means.append((time.perf_counter() - start) / count)
-    return sum(means) / len(means) * 1e6
+    means = [mean_us(partial(call, *draw), count, _WARM_UP) for draw in draws]
+    return sum(means) / len(means)

@@ -8,11 +8,12 @@ Source: KernelBench, src/kernelbench/eval.py (`eval_kernel_against_ref`, `run_an
 src/kernelbench/timing.py (`time_execution_with_host_time`, `get_timing_stats`).
 """
 
-import time
 import traceback
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _WARM_UP, _DISCARDED, _ALARM = 3, 1, 10.0
 
@@ -84,16 +85,8 @@ def _timed(reference: Any, candidate: Any, inputs_of: Any, given: dict[str, Any]
 
 def _mean_us(call: Any, inputs: list[Any], count: int) -> float:
     """Return the mean to three digits, as the benchmark rounds it."""
-    for _ in range(_WARM_UP):
-        call(*inputs)
-    times = []
-    for trial in range(count + _DISCARDED):
-        start = time.perf_counter()
-        call(*inputs)
-        end = time.perf_counter()
-        if trial >= _DISCARDED:
-            times.append((end - start) * 1000)
-    return float(f"{sum(times) / len(times):.3g}") * 1000
+    times = each_us(lambda: call(*inputs), count + _DISCARDED, _WARM_UP)[_DISCARDED:]
+    return float(f"{sum(times) / len(times) / 1000:.3g}") * 1000
 
 
 def _cast(value: Any) -> Any:

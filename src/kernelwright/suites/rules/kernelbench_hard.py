@@ -8,10 +8,11 @@ Source: Infatoshi/kernelbench.com, benchmarks/hard: problems-h100/*/check.py and
 """
 
 import statistics
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _SEEDS = (42, 123, 456)
 _WARM_UP = 10
@@ -84,12 +85,5 @@ def _differs(expected: list[Any], found: list[Any], tolerances: dict[str, float]
 
 
 def _median_us(call: Any, inputs: list[Any], count: int) -> float:
-    times = []
     with torch.no_grad():
-        for trial in range(_WARM_UP + count):
-            start = time.perf_counter()
-            call(*inputs)
-            end = time.perf_counter()
-            if trial >= _WARM_UP:
-                times.append(end - start)
-    return statistics.median(times) * 1e6
+        return statistics.median(each_us(lambda: call(*inputs), count, _WARM_UP))

@@ -9,10 +9,11 @@ Source: Infatoshi/kernelbench.com, benchmarks/v3/src/eval/benchmark.py.
 
 import contextlib
 import statistics
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _SEEDS = (42, 123, 456, 789, 1337)
 _WARM_UP = 5
@@ -78,12 +79,5 @@ def _differs(reference: Any, kernel: Any, inputs: list[Any]) -> str:
 
 
 def _median_us(call: Any, inputs: list[Any], count: int) -> float:
-    times = []
     with torch.no_grad():
-        for trial in range(_WARM_UP + count):
-            start = time.perf_counter()
-            call(*inputs)
-            end = time.perf_counter()
-            if trial >= _WARM_UP:
-                times.append(end - start)
-    return statistics.median(times) * 1e6
+        return statistics.median(each_us(lambda: call(*inputs), count, _WARM_UP))

@@ -10,12 +10,13 @@ Source: KernelBench_X, EVAL/1_exe_acc.py (`compare_python_files`) and utils/corr
 import math
 import random
 import sys
-import time
 import types
 from typing import Any
 
 import numpy as np
 import torch
+
+from .clock import mean_us
 
 _WARM_UP, _TINY = 3, 1e-12
 _TOLERANCES = {torch.float16: 5e-3, torch.bfloat16: 5e-3, torch.float32: 1e-5, torch.float64: 1e-5}
@@ -129,9 +130,4 @@ def _size(call: tuple[Any, dict[str, Any]]) -> int:
 
 def _mean_us(call: Any, arguments: Any, named: dict[str, Any], count: int) -> float:
     with torch.no_grad():
-        for _ in range(_WARM_UP):
-            call(*arguments, **named)
-        start = time.perf_counter()
-        for _ in range(count):
-            call(*arguments, **named)
-    return (time.perf_counter() - start) / count * 1e6
+        return mean_us(lambda: call(*arguments, **named), count, _WARM_UP)

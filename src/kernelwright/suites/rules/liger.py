@@ -8,10 +8,11 @@ benchmark/scripts/utils.py (`run_speed_benchmark`).
 """
 
 import statistics
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _WARM_UP = 25
 _COARSE = (2e-1, 2e-2)
@@ -62,11 +63,4 @@ def _differing(expected: Any, output: Any, tolerance: float) -> str:
 
 
 def _median_us(call: Any, inputs: list[Any], count: int) -> float:
-    for _ in range(_WARM_UP):
-        call(*inputs)
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        call(*inputs)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+    return statistics.median(each_us(lambda: call(*inputs), count, _WARM_UP))

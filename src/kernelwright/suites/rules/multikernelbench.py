@@ -6,10 +6,11 @@ Does not cover: events of a device, in whose place a CPU has the host's clock.
 Source: MultiKernelBench, utils/correctness.py (`execute_template`) and utils/performance.py.
 """
 
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _WARM_UP = 3
 
@@ -73,11 +74,5 @@ def _mean_us(context: dict[str, Any], entry: str, count: int) -> float:
     inputs = context["get_input_groups"]()[0] if grouped else context["get_inputs"]()
     with torch.no_grad():
         call = context[entry](*context["get_init_inputs"]())
-        for _ in range(_WARM_UP):
-            call(*inputs)
-        times = []
-        for _ in range(count):
-            start = time.perf_counter()
-            call(*inputs)
-            times.append(time.perf_counter() - start)
-    return sum(times) / len(times) * 1e6
+        times = each_us(lambda: call(*inputs), count, _WARM_UP)
+    return sum(times) / len(times)

@@ -7,11 +7,12 @@ Source: robust-kbench, robust_kbench/sandbox/correct_forward_fn.py and correct_b
 """
 
 import random
-import time
 from typing import Any
 
 import numpy as np
 import torch
+
+from .clock import mean_us
 
 _WARM_UP = 25
 
@@ -78,20 +79,11 @@ def _mean_us(context: dict[str, Any], made: Any, seed: int, given: dict[str, Any
     """Time the kernel, or the reference if `made` is None."""
     if given["backward"]:
         fn = {"fn": context["AutogradFunction"].apply} if made is not None else {}
-        return _clocked(lambda: _backward(context, seed, **fn), given["timed"])
+        return mean_us(lambda: _backward(context, seed, **fn), given["timed"], _WARM_UP)
     with torch.no_grad():
         inputs = _seeded(seed, context["get_inputs"])
         model = _seeded(seed, lambda: (made or context["Model"])(*context["get_init_inputs"]()))
-        return _clocked(lambda: model(*inputs), given["timed"])
-
-
-def _clocked(call: Any, count: int) -> float:
-    for _ in range(_WARM_UP):
-        call()
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count * 1e6
+        return mean_us(lambda: model(*inputs), given["timed"], _WARM_UP)
 
 
 def _seeded(seed: int, make: Any) -> Any:

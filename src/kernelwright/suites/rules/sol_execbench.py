@@ -11,10 +11,11 @@ Source: SOL-ExecBench, src/sol_execbench/core/bench/correctness.py and io.py.
 import math
 import random
 import statistics
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _WARM_UP = 10
 
@@ -105,10 +106,4 @@ def _fault(outputs: list[torch.Tensor], expected: list[torch.Tensor], tolerance:
 
 
 def _median_us(call: Any, inputs: list[Any], count: int) -> float:
-    times = []
-    for number in range(_WARM_UP + count):
-        start = time.perf_counter()
-        call(*inputs)
-        if number >= _WARM_UP:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+    return statistics.median(each_us(lambda: call(*inputs), count, _WARM_UP))

@@ -10,10 +10,11 @@ Source: TritonBench, EVAL/eval_T and EVAL/eval_G, 0_call_acc.py and 1_exe_acc.py
 import contextlib
 import io
 import linecache
-import time
 from typing import Any
 
 import torch
+
+from .clock import mean_us
 
 _WARM_UP = 3
 
@@ -77,9 +78,4 @@ def _executed(space: dict[str, Any], text: str, test: str) -> str:
 
 def _mean_us(call: Any, arguments: Any, named: dict[str, Any], count: int) -> float:
     with torch.no_grad():
-        for _ in range(_WARM_UP):
-            call(*arguments, **named)
-        start = time.perf_counter()
-        for _ in range(count):
-            call(*arguments, **named)
-    return (time.perf_counter() - start) / count * 1e6
+        return mean_us(lambda: call(*arguments, **named), count, _WARM_UP)

@@ -8,10 +8,11 @@ Source: meta-pytorch/tritonbench, tritonbench/utils/triton_op.py (`BenchmarkOper
 
 import copy
 import statistics
-import time
 from typing import Any
 
 import torch
+
+from .clock import each_us
 
 _WARM_UP = 25
 
@@ -46,11 +47,4 @@ def verdict(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _median_us(call: Any, inputs: list[Any], count: int) -> float:
-    for _ in range(_WARM_UP):
-        call(*inputs)
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        call(*inputs)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+    return statistics.median(each_us(lambda: call(*inputs), count, _WARM_UP))

@@ -108,8 +108,9 @@ struct Scoring {
   }
 };
 
-// Rows of floats, transposed: [d][kPanel], zeros beyond the last row.
-template <class T> void pack_transposed(const T* from, int64_t apart, int64_t count, int64_t inner, float factor, float* to) {
+// Rows, transposed: [d][kPanel], zeros beyond the last row.
+template <class T, class A>
+void pack_transposed(const T* from, int64_t apart, int64_t count, int64_t inner, float factor, A* to) {
   for (int64_t d = 0; d < inner; d += W)
     for (int v = 0; v < 2; ++v) {
       F rows[W];
@@ -125,8 +126,8 @@ template <class T> void pack_transposed(const T* from, int64_t apart, int64_t co
       for (int j = 0; j < W; ++j) store(to + (d + j) * kPanel + v * W, rows[j], Full{});
     }
 }
-// A row of floats, zeros up to a whole vector.
-template <class T> KW_INLINE void copy_row(const T* from, int64_t count, float factor, float* to) {
+// A row, zeros up to a whole vector.
+template <class T, class A> KW_INLINE void copy_row(const T* from, int64_t count, float factor, A* to) {
   over_lanes(count, [&](int64_t d, auto lanes) KW_INLINED { store(to + d, load(from + d, lanes) * factor, Full{}); });
 }
 
@@ -135,6 +136,10 @@ template <class T, bool plain> struct Flash {
   static constexpr int64_t kKeys = 512;       // of a block
   static constexpr int64_t kApart = kKeys + W;  // of rows of scores, so that they do not share their places in the cache
   static constexpr int64_t kRows = 32 * R, kFewTasks = 16;
+  // What is multiplied: pairs of bfloat16 where the processor has them. Queries are then multiplied as they are, and scores
+  // by the factor, which would round in them; weights are rounded, as torch's are.
+  using A = Multiplied<T>;
+  static constexpr bool kNarrow = !std::is_same_v<A, float>;
 
   const FlashShape& s;
   Heads<const T> q, k, v;
@@ -155,13 +160,19 @@ template <class T, bool plain> struct Flash {
   };
   struct Room {
     int64_t inner, columns;  // of a row of queries and of sums, apart
-    Temporary<float> keys, values, scores, queries, sums;
+    Temporary<A> keys, values, queries, weights;
+    Temporary<float> scores, sums;
     Temporary<Row> rows;
     bool packed[kKeys / kPanel];
     uint32_t bits[R][kKeys / kPanel];
     Room(const Flash& a, int64_t count)
-        : inner(a.s.depth() + W), columns(a.s.width()), keys(a.s.depth() * a.block_keys()),
-          values(columns * a.block_keys()), scores(R * kApart), queries(count * inner), sums(count * columns), rows(count) {}
+        : inner(a.s.depth() + 64 / int64_t(sizeof(A))), columns(a.s.width()), keys(a.s.depth() * a.block_keys()),
+          values(columns * a.block_keys()), queries(count * inner), weights(kNarrow ? R * kApart : 0), scores(R * kApart),
+          sums(count * columns), rows(count) {}
+    const A* weighed() const {
+      if constexpr (kNarrow) return weights.data;
+      else return scores.data;
+    }
   };
 
   void pack(Room& room, int64_t b, int64_t g, int64_t first, int64_t panel) const {
@@ -174,7 +185,8 @@ template <class T, bool plain> struct Flash {
   }
 
   // Scores of a row become exponentials relative to its largest so far; returns what earlier sums shrink by.
-  float exponentials(Row& row, float* scores, const uint32_t* bits, int64_t panels, int64_t n) const {
+  float exponentials(Row& row, float* scores, A* weights, const uint32_t* bits, int64_t panels, int64_t n) const {
+    const float factor = kNarrow ? scoring.factor : 1.0f;
     F top = splat(-kInf);
     const int64_t at = row.row + scoring.offset;
     for (int64_t p = 0; p < panels; ++p)
@@ -182,6 +194,7 @@ template <class T, bool plain> struct Flash {
       for (int i = 0; i < 2; ++i) {
         float* place = scores + p * kPanel + i * W;
         F x = load(place, Full{});
+        if constexpr (kNarrow) x *= factor;
         if constexpr (!plain) x = scoring.biased(scoring.capped(x), row.slope, at, n + p * kPanel + i * W);
         if (bits[p] != kEveryKey) x = where_bits(bits[p] >> (i * W), x, splat(-kInf));
         if (!plain || bits[p] != kEveryKey) store(place, x, Full{});
@@ -194,8 +207,12 @@ template <class T, bool plain> struct Flash {
     for (int64_t p = 0; p < panels; ++p)
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        const F x = exp2_of_negative(load(scores + p * kPanel + i * W, Full{}) - shift);
-        store(scores + p * kPanel + i * W, x, Full{});
+        const int64_t at = p * kPanel + i * W;
+        F x = load(scores + at, Full{});
+        if (kNarrow && plain && bits[p] == kEveryKey) x *= factor;  // else it was stored
+        x = exp2_of_negative(x - shift);
+        if constexpr (kNarrow) store(weights + at, x, Full{});
+        else store(scores + at, x, Full{});
         total[i] += x;
       }
     const float shrunk = before == row.state.top ? 1.0f : exp2_of_negative(splat(before - shift))[0];
@@ -216,26 +233,26 @@ template <class T, bool plain> struct Flash {
     }
     float* sums = room.sums.data + row * room.columns;
     for (int64_t r = 0; r < count; ++r) {
-      const float shrunk = exponentials(room.rows.data[row + r], room.scores.data + r * kApart,
+      const float shrunk = exponentials(room.rows.data[row + r], room.scores.data + r * kApart, room.weights.data + r * kApart,
                                         room.bits[ranges.data ? r : 0] + panel, end - panel, first + begin);
       if (shrunk != 1.0f)
         for (int64_t e = 0; e < room.columns; e += W)
           store(sums + r * room.columns + e, load(sums + r * room.columns + e, Full{}) * shrunk, Full{});
     }
-    const float* values = room.values.data + begin * room.columns;
+    const A *values = room.values.data + begin * room.columns, *weights = room.weighed();
     if (strict) {
       for (int64_t r = 0; r < count; ++r)
         for (int64_t n = 0; n < keys; ++n)
           if (room.bits[r][panel + n / kPanel] >> (n % kPanel) & 1)
             for (int64_t e = 0; e < room.columns; ++e)
-              sums[r * room.columns + e] += room.scores.data[r * kApart + n] * values[n * room.columns + e];
+              sums[r * room.columns + e] += to_scalar(weights[r * kApart + n]) * to_scalar(values[n * room.columns + e]);
       return;
     }
     int64_t e = 0;
     for (; e + kPanel <= room.columns; e += kPanel)
-      packed_rows<R, 2>(count, room.scores.data, kApart, values + e, room.columns, W, keys, sums + e, room.columns, true, Full{});
+      packed_rows<R, 2>(count, weights, kApart, values + e, room.columns, W, keys, sums + e, room.columns, true, Full{});
     if (e < room.columns)
-      packed_rows<R, 1>(count, room.scores.data, kApart, values + e, room.columns, W, keys, sums + e, room.columns, true, Full{});
+      packed_rows<R, 1>(count, weights, kApart, values + e, room.columns, W, keys, sums + e, room.columns, true, Full{});
   }
 
   // Bits of a tile's rows for a block of keys, and for each panel whether any row sees a key of it.
@@ -261,7 +278,7 @@ template <class T, bool plain> struct Flash {
     for (int64_t r = 0; r < count; ++r) {
       const int64_t h = g * s.each() + (m + r) / s.rows, i = (m + r) % s.rows;
       room.rows.data[r] = {sinks ? Softmax{sinks[h] * kLog2E, 1.0f} : Softmax{}, h, i, scoring.slope(h)};
-      copy_row(q.at(b, h, i), s.inner, scoring.factor, room.queries.data + r * room.inner);
+      copy_row(q.at(b, h, i), s.inner, kNarrow ? 1.0f : scoring.factor, room.queries.data + r * room.inner);
     }
     const int64_t high = (count + R - 1) / R, each = count / high, more = count % high, block = block_keys();
     int64_t low[kRows / R + 2], top[kRows / R + 2], least = s.keys, most = 0;

@@ -15,6 +15,8 @@ template <class T, bool plain> struct FlashGradient {
   static constexpr int64_t kRowsApart = kRows + W;
   static constexpr int64_t kMost = 8 * kPanel;           // keys of a block
   static constexpr int64_t kKeysApart = kMost + W;
+  using A = Multiplied<T>;  // as in `Flash`
+  static constexpr bool kNarrow = !std::is_same_v<A, float>;
 
   const FlashShape& s;
   Heads<const T> q, k, v, out, gradient;
@@ -30,18 +32,21 @@ template <class T, bool plain> struct FlashGradient {
 
   struct Room {
     int64_t depth, width;
-    Temporary<float> k, v, dk, dv, dq, q, g, q_panels, g_panels, weights, scores, turned;
+    Temporary<A> k, v, q, g, q_panels, g_panels, turned, narrow_weights, narrow_scores;
+    Temporary<float> dk, dv, dq, weights, scores;
     alignas(64) float lse[kRows], level[kRows];
     alignas(64) uint32_t bits[kMost / kPanel][kRows];
     uint32_t any[kMost / kPanel], every[kMost / kPanel];
     Room(const FlashShape& s, int64_t block)
-        : depth(s.depth()), width(s.width()), k(block * depth), v(block * width), dk(block * depth), dv(block * width),
-          dq(s.each() * s.rows * depth), q(kRows * depth), g(kRows * width), q_panels(kRows * depth),
-          g_panels(kRows * width), weights(block * kRowsApart), scores(block * kRowsApart), turned(kRows * kKeysApart) {}
+        : depth(s.depth()), width(s.width()), k(block * depth), v(block * width), q(kRows * depth), g(kRows * width),
+          q_panels(kRows * depth), g_panels(kRows * width), turned(kRows * kKeysApart),
+          narrow_weights(kNarrow ? block * kRowsApart : 0), narrow_scores(kNarrow ? block * kRowsApart : 0),
+          dk(block * depth), dv(block * width), dq(s.each() * s.rows * depth), weights(block * kRowsApart),
+          scores(block * kRowsApart) {}
   };
 
   // c[rows, columns] += a b, b's rows `columns` apart.
-  static void multiply(int64_t rows, const float* a, int64_t a_row, const float* b, int64_t columns, int64_t depth, float* c) {
+  static void multiply(int64_t rows, const A* a, int64_t a_row, const A* b, int64_t columns, int64_t depth, float* c) {
     const int64_t high = (rows + R - 1) / R, each = rows / high, more = rows % high;
     for (int64_t i = 0; i < high; ++i) {
       const int64_t row = i * each + std::min(i, more), count = each + (i < more);
@@ -53,7 +58,7 @@ template <class T, bool plain> struct FlashGradient {
     }
   }
   // c[keys, rows] = a b, b in panels of rows.
-  static void against_panels(int64_t keys, const float* a, int64_t depth, const float* b, int64_t rows, float* c) {
+  static void against_panels(int64_t keys, const A* a, int64_t depth, const A* b, int64_t rows, float* c) {
     const int64_t high = (keys + R - 1) / R, each = keys / high, more = keys % high;
     for (int64_t p = 0; p * kPanel < rows; ++p)
       for (int64_t i = 0; i < high; ++i) {
@@ -68,8 +73,8 @@ template <class T, bool plain> struct FlashGradient {
     const int64_t whole = (count + kPanel - 1) / kPanel * kPanel;
     for (int64_t r = 0; r < whole; ++r) {
       if (r >= count) {
-        std::fill_n(room.q.data + r * room.depth, room.depth, 0.0f);
-        std::fill_n(room.g.data + r * room.width, room.width, 0.0f);
+        std::fill_n(room.q.data + r * room.depth, room.depth, A(0.0f));
+        std::fill_n(room.g.data + r * room.width, room.width, A(0.0f));
         room.lse[r] = kInf, room.level[r] = 0.0f;
         continue;
       }
@@ -84,7 +89,8 @@ template <class T, bool plain> struct FlashGradient {
       room.level[r] = fold_lanes(sum, [](F x, F y) { return x + y; })[0] - (lse_gradient && !dead ? lse_gradient[at] : 0.0f);
     }
     for (int64_t p = 0; p < whole; p += kPanel) {
-      pack_transposed(room.q.data + p * room.depth, room.depth, kPanel, room.depth, scoring.factor, room.q_panels.data + p * room.depth);
+      pack_transposed(room.q.data + p * room.depth, room.depth, kPanel, room.depth, kNarrow ? 1.0f : scoring.factor,
+                      room.q_panels.data + p * room.depth);
       pack_transposed(room.g.data + p * room.width, room.width, kPanel, room.width, 1.0f, room.g_panels.data + p * room.width);
     }
   }
@@ -113,6 +119,7 @@ template <class T, bool plain> struct FlashGradient {
       for (int64_t r = 0; r < (rows + W - 1) / W * W; r += W) {
         float *weight = room.weights.data + n * kRowsApart + r, *score = room.scores.data + n * kRowsApart + r;
         F x = load(weight, Full{}), slack = splat(1.0f);
+        if constexpr (kNarrow) x *= scoring.factor;
         if constexpr (!plain) {
           if (scoring.cap != 0.0f) {
             const F t = tanh(x);
@@ -129,14 +136,19 @@ template <class T, bool plain> struct FlashGradient {
           seen = (seen & static_cast<int32_t>(uint32_t(1) << (n % kPanel))) != 0;
           w = select(seen, w, F{}), ds = select(seen, ds, F{});
         }
-        store(weight, w, Full{});
+        if constexpr (kNarrow) {
+          store(room.narrow_weights.data + n * kRowsApart + r, w, Full{});
+          store(room.narrow_scores.data + n * kRowsApart + r, ds, Full{});
+        } else {
+          store(weight, w, Full{});
+        }
         store(score, ds, Full{});
       }
     }
   }
 
   // [keys][rows] to [rows][keys], whole vectors of both.
-  static void turn(const float* from, int64_t keys, int64_t rows, float* to) {
+  static void turn(const float* from, int64_t keys, int64_t rows, A* to) {
     for (int64_t n = 0; n < keys; n += W)
       for (int64_t r = 0; r < rows; r += W) {
         F block[W];
@@ -152,12 +164,14 @@ template <class T, bool plain> struct FlashGradient {
   void products(Room& room, int64_t h, int64_t i, int64_t rows, int64_t first, int64_t begin, int64_t end, int64_t row) const {
     const int64_t keys = end - begin;
     float *weights = room.weights.data + begin * kRowsApart, *scores = room.scores.data + begin * kRowsApart;
-    const float* own = room.k.data + begin * room.depth;
+    const A* own = room.k.data + begin * room.depth;
     against_panels(keys, own, room.depth, room.q_panels.data, rows, weights);
     against_panels(keys, room.v.data + begin * room.width, room.width, room.g_panels.data, rows, scores);
     weigh(room, h, i, rows, first, begin, end);
-    multiply(keys, weights, kRowsApart, room.g.data, room.width, rows, room.dv.data + begin * room.width);
-    multiply(keys, scores, kRowsApart, room.q.data, room.depth, rows, room.dk.data + begin * room.depth);
+    const A *given = room.narrow_weights.data + begin * kRowsApart, *slopes = room.narrow_scores.data + begin * kRowsApart;
+    if constexpr (!kNarrow) given = weights, slopes = scores;
+    multiply(keys, given, kRowsApart, room.g.data, room.width, rows, room.dv.data + begin * room.width);
+    multiply(keys, slopes, kRowsApart, room.q.data, room.depth, rows, room.dk.data + begin * room.depth);
     turn(scores, keys, rows, room.turned.data);
     multiply(rows, room.turned.data, kKeysApart, own, room.depth, keys, room.dq.data + row * room.depth);
   }
