@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.training_models import MODELS, Batch
+from benchmarks.training_models import MODELS, MORE, Batch
 from kernelwright.models import ModelResult, model_result, optimize_training, patch
 
 STEPS, SEEDS, ROUNDS = 200, 5, 60
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def judged(name: str, minutes: float, store: Path | None) -> Row:
     """Return the judge's verdict on forward and backward as one program."""
-    result = optimize_training(MODELS[name][0], minutes=minutes, device="cpu", store=store)
+    result = optimize_training((MODELS | MORE)[name][0], minutes=minutes, device="cpu", store=store)
     speedup = result.speedup.model_dump() if result.speedup else None
     return {
         "kind": "judged", "decision": str(result.decision), "speedup": speedup, "baseline": result.baseline,
@@ -66,7 +66,7 @@ def judged(name: str, minutes: float, store: Path | None) -> Row:
 
 def trained(name: str, store: Path | None) -> Row:
     """Return times of whole steps in turns, and the losses of 200 steps over five seeds."""
-    build, batch = MODELS[name]
+    build, batch = (MODELS | MORE)[name]
     result = _of(name, store)
     model, _ = build()
     ways = {

@@ -1,6 +1,6 @@
 """Ten small models whose result is their loss, and batches that something can be learnt from: `benchmarks.training`.
 
-No dropout and no batch norm, which a training step as one program does not cover.
+`MORE` has two that draw random numbers, or change running statistics.
 """
 
 from collections.abc import Callable
@@ -292,6 +292,47 @@ def graph() -> tuple[nn.Module, Batch]:
     return _made(lambda: Lossy(Neighbours(), nn.CrossEntropyLoss()), node_batch)
 
 
+def batch_norm() -> tuple[nn.Module, Batch]:
+    """Return a classifier of images by residual convolutions between batch norms."""
+
+    def build() -> nn.Module:
+        body = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), Normed(16), Normed(16),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+        )  # fmt: skip
+        return Lossy(body, nn.CrossEntropyLoss())
+
+    return _made(build, image_batch)
+
+
+def dropout() -> tuple[nn.Module, Batch]:
+    """Return a language model that drops embeddings and what each block adds."""
+
+    def build() -> nn.Module:
+        model = Gpt()
+        model.embed = nn.Sequential(model.embed, nn.Dropout(0.1))  # type: ignore[assignment]
+        model.layers = nn.ModuleList(nn.Sequential(layer, nn.Dropout(0.1)) for layer in model.layers)
+        return model
+
+    return _made(build, gpt_batch)
+
+
+class Normed(nn.Module):
+    """A residual block of two convolutions with batch norm."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.parts = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add what the convolutions find."""
+        found: torch.Tensor = torch.relu(x + self.parts(x))
+        return found
+
+
 class _Seeing(Block):
     """A pre-norm block that sees both ways."""
 
@@ -335,3 +376,7 @@ MODELS: dict[str, tuple[Callable[[], tuple[nn.Module, Batch]], Callable[[int], B
     "clicks": (clicks, click_batch), "series": (series, series_batch), "graph": (graph, node_batch),
 }  # fmt: skip
 """What makes each model with a batch, and further batches by seed."""
+MORE: dict[str, tuple[Callable[[], tuple[nn.Module, Batch]], Callable[[int], Batch]]] = {
+    "batch_norm": (batch_norm, image_batch), "dropout": (dropout, gpt_batch),
+}  # fmt: skip
+"""Models that are judged by name alone."""

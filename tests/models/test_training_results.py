@@ -48,24 +48,31 @@ NOISY_SPECS = (
 )
 
 
-@pytest.fixture
-def noisy():
+@pytest.fixture(scope="module")
+def captured():
     torch.manual_seed(0)
-    model = Noisy()
-    loaded = load_model(model, (IMAGES, KINDS))
-    native = copy.deepcopy(model.train())
+    loaded = load_model(Noisy(), (IMAGES, KINDS))
+    loaded.module.train()
+    before = copy.deepcopy(loaded.module.state_dict())
     step = capture_step(loaded)
+    torch.testing.assert_close(dict(loaded.module.state_dict()), dict(before))
+    return loaded, step
+
+
+def patched(captured, model, **more):
+    """Return a patch of a model by the captured step, and the calls of its kernel."""
+    loaded, step = captured
     kernel, calls = program(step)
-    with TrainingPatch(
-        model,
-        kernel,
-        step.weights,
-        NOISY_SPECS,
-        loaded.whole.call,
-        snapshots=snapshots(),
-        trained=step.trained,
-        form=step.form,
-    ):
+    more = {"snapshots": snapshots(), "form": step.form} | more
+    call = loaded.whole.call
+    return TrainingPatch(model, kernel, step.weights, NOISY_SPECS, call, trained=step.trained, **more), calls
+
+
+@pytest.fixture
+def noisy(captured):
+    model, native = (copy.deepcopy(captured[0].module) for _ in range(2))
+    patch, calls = patched(captured, model)
+    with patch:
         for one in (model, native):
             torch.manual_seed(0)
             one(IMAGES, KINDS)
@@ -103,15 +110,15 @@ def test_the_loss_is_found_by_name_or_comes_first(how, place):
     assert [t.requires_grad for t in whole(*whole.tensors)] == [p == place for p in (0, 1)]
 
 
-def test_a_step_with_other_random_numbers_is_not_the_judged_one(caplog):
-    loaded = load_model(Noisy(), (IMAGES, KINDS))
-    loaded.module.train()
-    step = capture_step(loaded)
+@pytest.mark.long
+def test_a_step_with_other_random_numbers_is_not_the_judged_one(captured, caplog):
+    _, step = captured
     identity = Identity(graph=graph_hash(step.capture), torch=torch.__version__)
     other = step.form.model_copy(update={"drawn": step.form.drawn[:-1]})
-    with TrainingPatch(
-        loaded.module, program(step)[0], step.weights, NOISY_SPECS, loaded.whole.call, identity, trained=step.trained,
-        form=other,
-    ) as patch:  # fmt: skip
-        loaded.module(IMAGES, KINDS)
-        assert "another than the one that was judged" in patch.reason and "stays native" in caplog.text
+    for form, reason in ((other, "another than the one that was judged"), (step.form, "")):
+        model = copy.deepcopy(captured[0].module)
+        patch, _ = patched(captured, model, identity=identity, form=form)
+        with patch:
+            model(IMAGES, KINDS).loss.backward()
+        assert reason in patch.reason and bool(reason) == bool(patch.reason)
+    assert "stays native" in caplog.text

@@ -74,21 +74,25 @@ def model(
     languages: Sequence[str] | None,
     numerics: "Numerics | None",
     training: bool,
+    optimizer: str | None = None,
     workloads: Sequence[str] = (),
     common: Common,
 ) -> int:
     """Optimise a whole model, at several sizes perhaps, or its training, and print what came of it."""
+    from ..errors import InputError
     from ..models import optimize_model, optimize_sizes, optimize_training, sizes_of
     from ..records import Budget
     from ._console import reporting
 
+    if optimizer is not None and not training:
+        raise InputError("--optimizer is for steps of training; add --training")
     minutes = minutes or _MINUTES
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
         improve = optimize_training if training else optimize_model
         named = {"baselines": baselines, "proposers": proposers, "languages": languages}
         given: dict[str, Any] = {name: tuple(values) for name, values in named.items() if values}
         given |= {"minutes": minutes, "device": device, "store": common.folder, "on_event": on_event}
-        given |= {"numerics": numerics}
+        given |= {"numerics": numerics} | ({"optimizer": optimizer} if optimizer else {})
         if workloads:
             sized = optimize_sizes(target, [sizes_of(text) for text in workloads], training=training, **given)
             print(sized.line() if common.json else sized_text(sized, common.again), flush=True)
@@ -144,7 +148,14 @@ def model_text(result: "ModelResult", again: str = "") -> str:
         alone = f"{region.speedup:.2f}x alone" if region.speedup else "no kernel"
         state = "in the model" if region.kept else f"native: {region.reason}"
         lines.append(f"  region    {region.label} x{region.uses}: {alone}, {state}")
+    if steps := result.steps:
+        told = f"{speedup_text(steps.speedup.model_dump())} against {steps.baseline} with torch's"
+        lines.append(
+            f"  steps     with {steps.optimizer}: {steps.decision}, {told}{f'; {steps.reason}' if steps.reason else ''}"
+        )
     if result.improved:
         lines.append(f"  next      kernelwright.patch(model, {result.run!r}) in Python")
         lines.append(f"            {program()} export {result.run} --to DIR{again}   (a package to import)")
+    if result.steps and result.steps.improved:
+        lines.append("            kernelwright.models.OptimizerPatch(optimizer) in Python")
     return "\n".join(lines)

@@ -42,6 +42,7 @@ def optimize(
     agents: Agents | None = None,
     whole: bool = False,
     training: bool = False,
+    optimizer: str | None = None,
     workload: list[str] | None = None,
     clustered: Clustered | None = None,
     common: Common | None = None,
@@ -92,6 +93,8 @@ def optimize(
         whole: Take a file of the KernelBench form as a whole model instead of one op.
         training: Make a model's training faster: forward and backward as one program. Its result is the loss,
             or has it as `.loss` or first.
+        optimizer: With `--training`, judge whole steps with this optimizer, too: `adamw` or `adafactor`, patched to
+            move all parameters by one kernel.
         workload: Sizes at which a whole model is called, and the share of its calls, such as `batch=1,seq=1:80`; repeat
             for more. The function that builds the model takes the sizes by name. It is decided by the time of all
             calls together.
@@ -117,9 +120,9 @@ def optimize(
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
-            numerics=taken.numerics, training=training, workloads=workload or (), common=common,
+            numerics=taken.numerics, training=training, optimizer=optimizer, workloads=workload or (), common=common,
         )  # fmt: skip
-    only_for_models({"--workload": workload})
+    only_for_models({"--workload": workload, "--optimizer": optimizer})
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
         usd=asking.usd,

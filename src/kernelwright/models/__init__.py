@@ -9,6 +9,7 @@ from ._install import patch
 from ._joint import Step, capture_step
 from ._metadata import ModelMetadata, keep_metadata, model_metadata
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
+from ._optimizer_patch import OptimizerPatch
 from ._patch import Patch
 from ._plan import plan
 from ._plan_records import Gain, Plan, PlannedRegion
@@ -33,6 +34,7 @@ __all__ = [
     "ModelMetadata",
     "ModelResult",
     "ModelTarget",
+    "OptimizerPatch",
     "Patch",
     "Plan",
     "PlannedRegion",

@@ -13,11 +13,10 @@ from ..search import accepted_of
 from ..store import Store
 from ._accepted import load_program
 from ._identity import places_outside
-from ._optimize import model_result
+from ._optimize import model_result, sized_result
 from ._patch import Patch
 from ._records import ModelResult, SizedResult
 from ._sized_patch import SizedPatch
-from ._sizes import sized_result
 from ._snapshot import snapshots
 from ._training_patch import TrainingPatch
 from ._unusual import taken_out

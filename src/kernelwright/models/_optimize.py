@@ -25,7 +25,7 @@ from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, regions_s, whole_s
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._print import Unprintable
-from ._records import MODEL_PLAN, MODEL_RESULT, ModelResult, RegionOutcome
+from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
@@ -118,6 +118,16 @@ def model_result(run: str, store: Path | str | None = None) -> ModelResult:
     if not known:
         raise InputError(f"no model was judged in run {run!r}; `kernelwright optimize MODEL` makes one")
     return known[-1]
+
+
+def sized_result(run: str, store: Path | str | None = None) -> SizedResult | None:
+    """Return the result at several sizes that a model's run belongs to, if it has one; `last` is the newest run."""
+    with Store(store) as kept:
+        known = [SizedResult.from_json(text) for text in kept.kept(SIZED_RESULT)]
+    if not known:
+        return None
+    wanted = model_result(run, store).run
+    return next((r for r in reversed(known) if wanted in {one.result.run for one in r.outcomes}), None)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,28 @@ class StepForm(Record):
     """Parameters that may want a gradient and get none, because the loss does not depend on them."""
 
 
+class StepsOutcome(Record):
+    """What came of whole training steps: forward, backward and an optimizer."""
+
+    optimizer: str
+    """Name of the optimizer."""
+    decision: DecisionStatus
+    """`improved` if steps with the accepted program, if any, and the patched optimizer are faster and as right."""
+    speedup: Interval
+    """Over the better of eager torch and torch.compile, with torch's own optimizer in its fastest form."""
+    baseline: str
+    """Which of both that is."""
+    step_us: dict[str, float]
+    """Median microseconds of a step, of each way."""
+    reason: str = ""
+    """Why it is not improved; empty if it is."""
+
+    @property
+    def improved(self) -> bool:
+        """Whether to patch the optimizer, too."""
+        return self.decision is DecisionStatus.IMPROVED
+
+
 class ModelResult(Record):
     """The outcome of optimising a model: the verdict on the whole, and what came of each region."""
 
@@ -124,6 +146,8 @@ class ModelResult(Record):
     """For a training step, the parameters that get a gradient, in the order of its results; empty otherwise."""
     step: StepForm = StepForm()
     """For a training step, what else it takes and returns."""
+    steps: StepsOutcome | None = None
+    """Of whole steps with an optimizer, where one was named."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
 from ._joint import TrainedWhole
-from ._optimize import model_result, optimize_model
+from ._optimize import optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
 from ._target import Loaded, ModelTarget, load_model, named_at, unchanged
 from ._training import optimize_training, set_training
@@ -162,16 +162,6 @@ def weighted(outcomes: Sequence[SizedOutcome], end: str) -> float:
     before = [one.weight * one.native_us for one in outcomes]
     after = [us / one.ratio(end) for us, one in zip(before, outcomes, strict=True)]
     return sum(before) / sum(after)
-
-
-def sized_result(run: str, store: Path | str | None = None) -> SizedResult | None:
-    """Return the result at several sizes that a model's run belongs to, if it has one; `last` is the newest run."""
-    with Store(store) as kept:
-        known = [SizedResult.from_json(text) for text in kept.kept(SIZED_RESULT)]
-    if not known:
-        return None
-    wanted = model_result(run, store).run
-    return next((r for r in reversed(known) if wanted in {one.result.run for one in r.outcomes}), None)
 
 
 def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:

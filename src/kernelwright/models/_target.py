@@ -161,6 +161,8 @@ def unchanged(module: nn.Module) -> Iterator[None]:
                 # batch norm writes its statistics without counting that as a write
                 if version is None or buffer._version != version or not torch.equal(buffer, value):
                     buffer.copy_(value)
+                if version is not None:  # a backward pass may still read the buffer, which is as it was
+                    torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
 def load_model(

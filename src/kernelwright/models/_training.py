@@ -20,6 +20,7 @@ from ._identity import graph_hash, places_outside
 from ._joint import Step, capture_step
 from ._optimize import ratio_to_eager
 from ._records import MODEL_RESULT, Identity, ModelResult, RegionOutcome
+from ._steps import check_optimizer, judged_steps
 from ._target import Loaded, ModelTarget, load_model
 from ._task import graph_text
 from ._timing import untimed
@@ -40,6 +41,7 @@ def optimize_training(
     proposers: Sequence[str] = PROPOSERS,
     languages: Sequence[str] = (),
     numerics: Numerics | None = None,
+    optimizer: str | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
     search: Callable[..., Any] = search_op,
@@ -56,14 +58,17 @@ def optimize_training(
         proposers: Who proposes programs.
         languages: Languages of programs; by default all that are available.
         numerics: How far a program may be off: `strict`, `native` or `fast`.
+        optimizer: Judge whole steps with this optimizer afterwards: `adamw` or `adafactor`.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
         search: Searches one task; for tests.
 
     Raises:
         TaskError: the model has no graph of a training step; the message says why.
-        InputError: another device is asked for.
+        InputError: another device is asked for, or an optimizer that is not known.
     """
+    if optimizer is not None:
+        check_optimizer(optimizer)
     begun, used = time.monotonic(), device_of_models(device)
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs, training=True)
     loaded = replace(loaded, numerics=numerics)
@@ -78,6 +83,11 @@ def optimize_training(
         best = next(iter(accepted_of(kept, kept.run(found.run))), None)
         result = _result(loaded, step, used.fingerprint, found.run, best, time.monotonic() - begun)
         kept.keep(MODEL_RESULT, found.run, {found.run: result.to_json()})
+    if optimizer is not None:
+        steps = judged_steps(loaded, result, optimizer, store=store)
+        result = result.model_copy(update={"steps": steps, "seconds": time.monotonic() - begun})
+        with Store(store) as kept:
+            kept.keep(MODEL_RESULT, found.run, {found.run: result.to_json()})
     return result
 
 
