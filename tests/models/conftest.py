@@ -7,6 +7,7 @@ import pytest
 from kernelwright.devices import detect
 from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
+from kernelwright.models._look import gain_of
 from kernelwright.models._regions import Found, regions_of
 
 SMALL = """
@@ -68,4 +69,7 @@ def small_plan(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(looking, "LEAST_SHARE", 0.0)
         patched.setattr(planning, "regions_of", two_regions)
+        patched.setattr(
+            looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
+        )  # of bounds as far as can be
         return planning.planned(path, device=detect("cpu"))
