@@ -37,10 +37,10 @@ _WITHIN = 0.1
 def solars(text: str, folder: Path) -> dict[str, Any]:
     """Return SOLAR's figures of a model's file: milliseconds, bytes and multiply-adds."""
     from solar.analysis import EinsumGraphAnalyzer  # type: ignore[import-not-found]  # a checkout
-    from solar.common.types import ProcessingConfig  # type: ignore[import-not-found]
-    from solar.einsum import PyTorchToEinsum  # type: ignore[import-not-found]
-    from solar.graph import PyTorchProcessor  # type: ignore[import-not-found]
-    from solar.perf import EinsumGraphPerfModel  # type: ignore[import-not-found]
+    from solar.common.types import ProcessingConfig  # type: ignore[import-not-found]  # a checkout
+    from solar.einsum import PyTorchToEinsum  # type: ignore[import-not-found]  # a checkout
+    from solar.graph import PyTorchProcessor  # type: ignore[import-not-found]  # a checkout
+    from solar.perf import EinsumGraphPerfModel  # type: ignore[import-not-found]  # a checkout
 
     file = folder / "model.py"
     file.write_text(text)

@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
+import torch
 
+import kernelwright.models._dynamo as backend
 from kernelwright.devices import detect
 from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
@@ -62,6 +64,23 @@ def two_regions(capture):
     return Found(kept, found.native)
 
 
+@pytest.fixture
+def graphs(monkeypatch):
+    """Let the graphs that Inductor would compile run as they are, and list them: compiling takes many seconds."""
+    compiled = []
+
+    def as_it_is(graph, inputs=None):
+        compiled.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(backend, "_inductor", as_it_is)
+    monkeypatch.setattr(backend, "_lazily", as_it_is)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield compiled
+    torch._dynamo.reset()
+
+
 @pytest.fixture(scope="session")
 def small_plan(tmp_path_factory):
     """The plan of the small model, made once."""
@@ -71,5 +90,5 @@ def small_plan(tmp_path_factory):
         patched.setattr(planning, "regions_of", two_regions)
         patched.setattr(
             looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
-        )  # of bounds as far as can be
+        )  # whatever the machine's bounds
         return planning.planned(path, device=detect("cpu"))

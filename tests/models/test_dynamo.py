@@ -19,6 +19,7 @@ from kernelwright.models._dynamo_form import dynamo_form
 from kernelwright.records import TensorSpec
 from kernelwright.store import Store
 
+pytestmark = pytest.mark.usefixtures("graphs")
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,23 +28,6 @@ def accepted(tmp_path_factory):
     """A store in which a program was accepted for the small model, the run, and the model."""
     store, run, loaded = accept_small(tmp_path_factory.mktemp("accepted"))
     return store, run, loaded.module
-
-
-@pytest.fixture(autouse=True)
-def graphs(monkeypatch):
-    """Let the graphs that Inductor would compile run as they are, and list them: compiling takes many seconds."""
-    compiled = []
-
-    def as_it_is(graph, inputs=None):
-        compiled.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(backend, "_inductor", as_it_is)
-    monkeypatch.setattr(backend, "_lazily", as_it_is)
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield compiled
-    torch._dynamo.reset()
 
 
 def compiled(model, store, **options):

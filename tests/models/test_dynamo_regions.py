@@ -18,6 +18,7 @@ from kernelwright.models._timing import untimed
 from kernelwright.records import DecisionStatus, Interval
 from kernelwright.store import Store
 
+pytestmark = pytest.mark.usefixtures("graphs")
 MARK = 100.0
 KERNEL = """
 import torch
@@ -58,23 +59,6 @@ def kept(tmp_path_factory):
         store.keep(MODEL_RESULT, whole, {whole: result.to_json()})
     assert form_of_task(task) is not None
     return folder, run, whole
-
-
-@pytest.fixture(autouse=True)
-def graphs(monkeypatch):
-    """Let the graphs that Inductor would compile run as they are, and list them."""
-    compiled = []
-
-    def as_it_is(graph, inputs=None):
-        compiled.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(backend, "_inductor", as_it_is)
-    monkeypatch.setattr(backend, "_lazily", as_it_is)
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield compiled
-    torch._dynamo.reset()
 
 
 class Norm(nn.Module):

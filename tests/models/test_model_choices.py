@@ -89,7 +89,7 @@ def equal_shares(streams, left_s, overlaps, least_us):
 
 
 def greedy_by_mean(streams, left_s, overlaps, least_us):
-    """Take the greatest expected gain per second beside what is in hand, as long as it is not reached."""
+    """Take the greatest expected gain per second apart from what is in hand, as long as it is not reached."""
     worth = {s.key: max(s.gain.expected - s.saved_us, 0.0) * MISSED**s.searches for s in streams}
     in_hand = {s.key for s in streams if s.speedup > 1.0}
     fitting = [

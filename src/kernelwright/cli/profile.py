@@ -28,7 +28,7 @@ def profile(
         counters: Also collect counters of the existing kernel, else of the native op in eager torch, with the available
             profilers, which `kernelwright doctor` lists.
         trace: A trace of the op on a GPU that `torch.profiler` exported, `.json` or `.json.gz`: launches, idle time and
-            chains of kernels beside the profile.
+            chains of kernels after the profile.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         taken: How the task is loaded.
         common: Flags of every command.

@@ -98,7 +98,7 @@ def _drawn(node: fx.Node) -> Drawn:
 
 def _dropped(graph: fx.Graph, node: fx.Node, mask: fx.Node) -> None:
     """Put a product with the mask in the place of a dropout."""
-    x, share = node.args[0], float(node.args[1])  # type: ignore[arg-type]
+    x, share = node.args[0], float(str(node.args[1]))
     assert isinstance(x, fx.Node)
     with graph.inserting_before(node):
         kept = graph.call_function(_aten.mul.Tensor, (x, mask))

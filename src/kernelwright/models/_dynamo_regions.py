@@ -25,6 +25,7 @@ from ..tasks import Problem
 from ..tasks.capture import quiet
 from ._accepted import LoadedProgram, RegionProgram
 from ._capture import Capture, captured_program
+from ._numbered import define_numbered
 from ._print import Unprintable, printed
 from ._region_form import form_of_part, operator_of
 
@@ -122,20 +123,13 @@ SITES: list[Site] = []
 
 
 @cache
-def _operator() -> tuple[Any, torch.library.Library]:
+def _operator() -> Any:
     """Define the operator that calls a kernel where it serves."""
-    library: Any = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
-    library.define("region(Tensor[] tensors, int site) -> Tensor[]")
-
-    def run(tensors: Sequence[torch.Tensor], site: int) -> list[torch.Tensor]:
-        return SITES[site](tensors)
-
-    def fake(tensors: Sequence[torch.Tensor], site: int) -> list[torch.Tensor]:
-        return [tensors[0].new_empty(shape, dtype=dtype) for shape, dtype in SITES[site].outputs]
-
-    library.impl("region", run, "CPU")
-    torch.library.register_fake("kernelwright::region", fake, lib=library)
-    return torch.ops.kernelwright.region.default, library
+    return define_numbered(
+        "region(Tensor[] tensors, int site)",
+        lambda tensors, site: SITES[site](tensors),
+        lambda site: SITES[site].outputs,
+    )
 
 
 def _captured(graph: fx.GraphModule, arguments: Sequence[Any]) -> Capture:
@@ -225,7 +219,6 @@ def _rewritten(capture: Capture, arguments: Sequence[Any], uses: Sequence[_Use])
 
 
 def _call(graph: fx.Graph, use: _Use, made: dict[str, fx.Node]) -> None:
-    operator, _ = _operator()
-    call = graph.call_function(operator, ([made[name] for name in use.sources], use.site))
+    call = graph.call_function(_operator(), ([made[name] for name in use.sources], use.site))
     for place, name in enumerate(use.results):
         made[name] = graph.call_function(getitem, (call, place))

@@ -39,7 +39,7 @@ def rebuilt(template: Any, tensors: Iterator[torch.Tensor]) -> Any:
     if dataclasses.is_dataclass(template) and isinstance(template, Mapping):
         return type(template)(**{k: rebuilt(v, tensors) for k, v in template.items()})
     if isinstance(template, Mapping):
-        return type(template)({k: rebuilt(v, tensors) for k, v in template.items()})  # type: ignore[call-arg]
+        return type(template)({k: rebuilt(v, tensors) for k, v in template.items()})  # type: ignore[call-arg]  # of the mapping's own class
     if isinstance(template, tuple) and hasattr(template, "_fields"):
         return type(template)(*(rebuilt(v, tensors) for v in template))
     if isinstance(template, list | tuple):

@@ -268,9 +268,8 @@ class Patch:
             return result
         if self._graph and not self._has_graph(args, kwargs):
             return result
-        for part in (
-            p for p in parts if "training" in vars(p)
-        ):  # in the modes that the graph has just been made in
+        moded = [part for part in parts if "training" in vars(part)]
+        for part in moded:  # in the modes that the graph has just been made in
             self._owners.append(vars(part))
             self._children.append("training")
             self._parts.append(part.training)

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
+from ._numbered import define_numbered
+
 Tensors = Sequence[torch.Tensor]
 
 
@@ -32,20 +34,12 @@ def number_of(patch: InGraphs) -> int:
 
 
 @cache
-def _operator() -> torch.library.Library:
-    library: Any = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
-    library.define("patched(Tensor[] tensors, Tensor[] weights, int number) -> Tensor[]")
-
+def _operator() -> Any:
     def run(tensors: Tensors, weights: Tensors, number: int) -> list[torch.Tensor]:
         return _patch(number).in_graph(tensors, weights)
 
-    def fake(tensors: Tensors, weights: Tensors, number: int) -> list[torch.Tensor]:  # noqa: ARG001  the schema's
-        return [tensors[0].new_empty(shape, dtype=dtype) for shape, dtype in _patch(number).results]
-
-    library.impl("patched", run, "CPU")
-    torch.library.register_fake("kernelwright::patched", fake, lib=library)
-    made: torch.library.Library = library
-    return made
+    signature = "patched(Tensor[] tensors, Tensor[] weights, int number)"
+    return define_numbered(signature, run, lambda number: _patch(number).results)
 
 
 def _patch(number: int) -> InGraphs:

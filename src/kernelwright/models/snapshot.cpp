@@ -1,8 +1,9 @@
 // A served call of a patched model, remembered, so that the next one is compared with it in one step.
 //
 // `Snapshot(kernel, tail, arguments, names, held, sized, empty, read, placed)` takes the state of this moment; it is None
-// where a tensor cannot be followed. Values of `read` tensors count; `placed` ones are given to the kernel in each call. Called like the model, it returns `kernel(*tensors of the call, *tail)` if everything is as
-// it was then, and None otherwise. It decides nothing: Python decided that such a call is to be served.
+// where a tensor cannot be followed. Values of `read` tensors count; `placed` ones are given to the kernel in each call.
+// Called like the model, it returns `kernel(*tensors of the call, *tail)` if everything is as it was then, and None
+// otherwise. It decides nothing: Python decided that such a call is to be served.
 //
 // Compared: the kind, dtype and sizes of each argument, or its value; what lies in containers, by identity; that
 // dictionaries have as many entries as they had, or none; of each tensor the memory, sizes, strides and whether it wants a

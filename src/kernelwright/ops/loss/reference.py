@@ -65,9 +65,9 @@ def gradients(
         leaves = (x[part], weight) if bias is None else (x[part], weight, bias)
 
         def losses_here(
-            x: torch.Tensor, weight: torch.Tensor, *beside: torch.Tensor, own: torch.Tensor = own
+            x: torch.Tensor, weight: torch.Tensor, *biases: torch.Tensor, own: torch.Tensor = own
         ) -> torch.Tensor:
-            return losses_of(x, weight, own, beside[0] if beside else None, *settings)
+            return losses_of(x, weight, own, biases[0] if biases else None, *settings)
 
         there = torch.func.vjp(losses_here, *leaves)
         losses[part], found = there[0], there[1](scale[part].to(wide))

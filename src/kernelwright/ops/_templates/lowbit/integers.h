@@ -206,7 +206,7 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
     for (int v = 0; v < V; ++v) store(out + r * kPanel + (v0 + v) * W, sums[r][v], Full{});
 }
 
-constexpr int kIntegerSums = W == 16 ? 24 : 8;  // vectors of sums that registers hold beside codes and rows
+constexpr int kIntegerSums = W == 16 ? 24 : 8;  // vectors of sums that registers hold besides codes and rows
 constexpr int kIntegerRows = 8;                 // of a tile at most
 
 // Whether codes are multiplied by several rows as they lie: one limb costs a shift and a mask for all of them.
