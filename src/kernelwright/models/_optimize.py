@@ -18,6 +18,7 @@ from ._assemble import Accepted
 from ._budget import Stream, kept_of, next_of
 from ._device import device_of_models
 from ._dynamo_form import dynamo_form
+from ._forecast import forecast_of
 from ._identity import Outside, identity_of
 from ._judged import Judged
 from ._look import LEAST_SHARE
@@ -150,7 +151,7 @@ class _Run:
             more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
             alone = search_whole(plan, _key(plan), search, whole_s(self._left_s()) / 60, more, self.say)
             if alone.best is not None:
-                return _of_whole(plan, self.used, alone, self.begun), alone.task
+                return self._of_whole(alone), alone.task
         if plan.captured.whole is None:
             broken = f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
             return self._native((alone.outcome(plan),) if alone.run else (), broken), None
@@ -179,9 +180,24 @@ class _Run:
         more = {
             "weights": verdict.weights, "call": self.plan.loaded.whole.call,
             "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
-            "expected": _expected(self.plan, verdict.judged),
+            "expected": _expected(self.plan, verdict.judged), "forecast": verdict.forecast,
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
+
+    def _of_whole(self, found: WholeFound) -> ModelResult:
+        """Return the result where one program serves the whole model."""
+        assert found.best is not None
+        decision = found.best.decision
+        with Store(self.options["store"]) as store:
+            forecast = forecast_of(store, found.run, found.best.candidate.key)
+        plan = self.plan
+        return ModelResult(
+            model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
+            speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
+            expected=plan.plan.expected_of_whole, forecast=forecast, regions=(found.outcome(plan),),
+            weights=found.weights, call=plan.loaded.whole.call, numerics=plan.loaded.numerics,
+            seconds=time.monotonic() - self.begun,
+        )  # fmt: skip
 
     def _left_s(self) -> float:
         return self.end - time.monotonic()
@@ -292,18 +308,6 @@ def _result(
         speedup=judgement.speedup if judgement else None, baseline=(judgement.baseline or "") if judgement else "",
         eager_speedup=None, expected=plan.plan.expected, regions=outcomes, reason=reason,
         numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
-    )  # fmt: skip
-
-
-def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) -> ModelResult:
-    """Return the result where one program serves the whole model."""
-    assert found.best is not None
-    decision = found.best.decision
-    return ModelResult(
-        model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
-        speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-        expected=plan.plan.expected_of_whole, regions=(found.outcome(plan),), weights=found.weights,
-        call=plan.loaded.whole.call, numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
     )  # fmt: skip
 
 

@@ -138,6 +138,8 @@ class ModelResult(Record):
     """Of the patched model over eager torch."""
     expected: tuple[float, float, float]
     """What the plan expected over eager torch with these regions: low, expected, high."""
+    forecast: Interval | None = None
+    """What was expected over the best native form when the verdict began, by the screening; none where there was none."""
     regions: tuple[RegionOutcome, ...]
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
