@@ -4,8 +4,8 @@ from ..records import Interval
 from ..store import Store
 
 _AFTER_SCREENING = (0.89, 0.98, 1.03)
-"""What a verdict says of a speedup, in shares of what the screening said: tenth, median and ninetieth of 82 kernels that
-were screened and then judged. What was picked for its speed was lucky, too, and a verdict has more native forms."""
+"""What a verdict says of a speedup, in shares of what the screening said: tenth, median and ninetieth of 82 kernels of
+ops that were screened and then judged. What was picked for its speed was lucky, too."""
 
 
 def before_verdict(screened: float) -> Interval:

@@ -21,6 +21,7 @@ from ._dynamo_form import dynamo_form
 from ._forecast import forecast_of
 from ._identity import Outside, identity_of
 from ._judged import Judged
+from ._judged_pieces import JudgedPieces
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, regions_s, whole_s
@@ -152,9 +153,6 @@ class _Run:
             alone = search_whole(plan, _key(plan), search, whole_s(self._left_s()) / 60, more, self.say)
             if alone.best is not None:
                 return self._of_whole(alone), alone.task
-        if plan.captured.whole is None:
-            broken = f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
-            return self._native((alone.outcome(plan),) if alone.run else (), broken), None
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
         reserve_s = self._left_s() - regions_s(self._left_s())
         regions = _Regions(plan, self.options["store"], self.say)
@@ -165,6 +163,8 @@ class _Run:
         accepted = regions.accepted()
         if not accepted:
             return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
+        if plan.captured.whole is None:
+            return self._judged_in_pieces(regions, accepted, tried), None
         return self._judged(regions, accepted, tried)
 
     def _judged(
@@ -183,6 +183,19 @@ class _Run:
             "expected": _expected(self.plan, verdict.judged), "forecast": verdict.forecast,
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
+
+    def _judged_in_pieces(
+        self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
+    ) -> ModelResult:
+        """Judge a model whose graph breaks with the kernels of its regions, in the time that is left."""
+        verdict = JudgedPieces(self.plan, self.baselines, self.say)
+        found = verdict.judge(accepted, self.options["store"], self._left_s())
+        outcomes = (*tried, *regions.outcomes(found.kept, found.out))
+        return _result(self.plan, self.used, None, outcomes, found.reason, self.begun).model_copy(update={
+            "run": found.run, "decision": found.decision, "speedup": found.speedup, "baseline": found.baseline,
+            "eager_speedup": found.eager_speedup, "forecast": found.forecast, "pieces": True,
+            "expected": _expected(self.plan, found.judged), "call": self.plan.loaded.whole.call,
+        })  # fmt: skip
 
     def _of_whole(self, found: WholeFound) -> ModelResult:
         """Return the result where one program serves the whole model."""

@@ -139,7 +139,7 @@ class ModelResult(Record):
     expected: tuple[float, float, float]
     """What the plan expected over eager torch with these regions: low, expected, high."""
     forecast: Interval | None = None
-    """What was expected over the best native form when the verdict began, by the screening; none where there was none."""
+    """What the screening promised over the best native form when the verdict began; none where there was none."""
     regions: tuple[RegionOutcome, ...]
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
@@ -156,6 +156,8 @@ class ModelResult(Record):
     """What its answers depend on apart from its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
+    pieces: bool = False
+    """Whether its graph breaks, and kernels serve regions of the pieces in between, by torch.compile."""
     numerics: Numerics | None = None
     """How far it may be off, where that was chosen."""
     reason: str = ""
