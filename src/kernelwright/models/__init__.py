@@ -11,6 +11,7 @@ from ._metadata import ModelMetadata, keep_metadata, model_metadata
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
 from ._optimizer_patch import OptimizerPatch
 from ._patch import Patch
+from ._pieces_patch import PiecesPatch
 from ._plan import plan
 from ._plan_records import Gain, Plan, PlannedRegion
 from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
@@ -36,6 +37,7 @@ __all__ = [
     "ModelTarget",
     "OptimizerPatch",
     "Patch",
+    "PiecesPatch",
     "Plan",
     "PlannedRegion",
     "Region",

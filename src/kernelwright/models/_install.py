@@ -62,9 +62,9 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
             )
         workload = kept.task(record.task).workloads[0]
         if result.pieces:
-            regions = [program for _, program in regions_in(kept, result)]
-            inputs = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
-            return PiecesPatch(model, regions, inputs, result.call)
+            regions = [kernel for _, kernel in regions_in(kept, result)]
+            taken = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
+            return PiecesPatch(model, regions, taken, result.call)
         candidate = accepted_of(kept, record)[0].candidate
     program = load_program(candidate, workload)
     training = bool(result.trained)

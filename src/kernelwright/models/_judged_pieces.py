@@ -1,13 +1,14 @@
 """Kernels accepted for a model whose graph breaks → the verdict on the model with them, as a whole.
 
 Covers: the model as `patch` installs it, its pieces found by Dynamo in every call; answers on inputs like the model's
-own and on larger ones, held against float64 by the native model's own error; times in turns with the native forms, on
-one thread.
+own and on larger ones, held against float64 by the native model's own error; times in turns with the native forms, in
+processor time of one thread, on which they and the kernels run.
 Does not cover: a sandbox, in which each kernel was judged before; branches that none of the inputs take, where kernels
 serve what they were verified on all the same.
 """
 
 import copy
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ class JudgedPieces:
             return PiecesFound(out=self._out, reason="no kernel that helps alone helps inside the model")
         forecast = before_verdict(self._scores[_keys(kept)])
         ways = {**self._ways, "ours": self._patched(kept, problem)[1]}
-        times = in_turns(ways, min(0.3 * left_s, _MOST_TIMING_S))
+        times = in_turns(ways, min(0.3 * left_s, _MOST_TIMING_S), clock=time.thread_time)
         baseline = fastest(times, self._natives)
         speedup = ratio_of(times[baseline], times["ours"])
         decision, reason = decision_on(speedup)
@@ -141,7 +142,7 @@ class JudgedPieces:
             why = "no piece of torch.compile has the region"
         score = 0.0
         if not why:
-            times = in_turns({**self._ways, "ours": call}, 0.0, least=_SCREEN_ROUNDS)
+            times = in_turns({**self._ways, "ours": call}, 0.0, least=_SCREEN_ROUNDS, clock=time.thread_time)
             score = median(times[fastest(times, self._natives)]) / median(times["ours"])
         elif len(parts) == 1:
             self._out[parts[0].region.key] = why
@@ -182,7 +183,7 @@ class JudgedPieces:
             for place, (one, exact, our) in enumerate(zip(native, right, ours, strict=True)):
                 off, allowed = (float((v.double() - exact.double()).norm()) for v in (our, one))
                 size = float(exact.double().norm())
-                if size == size and not off <= factor * allowed + _OF_RESULT * size:
+                if math.isfinite(size) and not off <= factor * allowed + _OF_RESULT * size:
                     return f"output {place} is {off:.3g} off float64, the native one {allowed:.3g}"
         return ""
 

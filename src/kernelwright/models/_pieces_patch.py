@@ -1,4 +1,4 @@
-"""Model whose graph breaks, accepted kernels → patched model: torch.compile with kernels in the pieces between breaks."""
+"""Model whose graph breaks, accepted kernels → patched model: torch.compile with kernels in its pieces."""
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -22,8 +22,8 @@ from ._target import call_signature
 class PiecesPatch:
     """A patched model whose graph breaks. As a context manager it is removed at the end.
 
-    Dynamo finds the pieces in each call, whatever branch it takes; kernels serve the regions that they were verified on,
-    and Inductor the rest. The model's own `forward` answers other sizes, dtypes or arguments that are no tensors,
+    Dynamo finds the pieces of each call, whatever branch it takes; kernels serve the regions that they were verified
+    on, and Inductor the rest. The model's own `forward` answers other sizes, dtypes or arguments that are no tensors,
     gradients, autocast, torch.func and training mode. The state dictionary stays as it is, and weights may change.
     """
 

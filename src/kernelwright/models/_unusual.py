@@ -100,7 +100,7 @@ class _ReadsAtOnce(TorchFunctionMode):
     """Sees methods that read a tensor's memory without an operator."""
 
     def __init__(self, reads: _Reads) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._reads = reads
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # as torch's
