@@ -38,7 +38,7 @@ def devices(monkeypatch):
     found = {"cpu": detect("cpu"), "cuda": GPU, "hip": HIP}
     for name in ("_device", "_install"):
         monkeypatch.setattr(f"kernelwright.models.{name}.detect", found.__getitem__)
-    monkeypatch.setattr("kernelwright.models._plan.peaks_of", lambda device: peaks_of(found["cpu"]))  # noqa: ARG005
+    monkeypatch.setattr("kernelwright.models._plan.peaks_of", lambda device: peaks_of(found["cpu"]))
     clocks = []
     monkeypatch.setattr(
         "kernelwright.models._clock.DeviceClock", lambda place: clocks.append(Ticks()) or clocks[-1]
@@ -96,7 +96,7 @@ def test_a_patch_serves_the_device_that_it_was_verified_on_alone(monkeypatch):
     there, given = model.to("meta"), x.to("meta")
     patch = Patch(there, lambda x, *weights: x, ("weight", "bias"), (spec,), call, place="meta")
     monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # noqa: ARG005
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)
     with torch.no_grad(), patch:
         there(given)
         assert there(given) is given
