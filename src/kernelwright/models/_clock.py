@@ -67,7 +67,7 @@ class DeviceClock:
 
     def between_us(self, first: torch.cuda.Event, last: torch.cuda.Event) -> float:
         """Return the microseconds between two events."""
-        return 1e3 * first.elapsed_time(last)
+        return 1e3 * float(first.elapsed_time(last))
 
 
 def clock_of(device: Device) -> Clock:

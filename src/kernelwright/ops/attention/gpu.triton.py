@@ -186,14 +186,16 @@ def _has_hopper(device):
 
 
 def _is_cudnns(q, k, v, ranges, sinks, slopes, soft_cap):
-    """Tell whether cuDNN, which is faster there, computes the same: every row sees every key, and nothing is changed."""
+    """Tell whether cuDNN, which is faster there, computes the same: rows see every key, and nothing is changed."""
     plain = ranges is None and sinks is None and slopes is None and soft_cap == 0.0
     fits = q.shape[3] == v.shape[3] and q.shape[3] in (64, 128) and min(q.shape[2], k.shape[2]) >= _LONG
     return plain and fits and q.dtype is not torch.float32 and q.is_cuda and _has_hopper(q.device)
 
 
 def _by_cudnn(q, k, v, scale):
-    found = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, False, False, scale=scale)
+    found = torch.ops.aten._scaled_dot_product_cudnn_attention(
+        q, k, v, None, True, 0.0, False, False, scale=scale
+    )
     return found[0].contiguous(), found[1].reshape(q.shape[:3]).contiguous()
 
 

@@ -141,7 +141,7 @@ def by_lanes(x, given, sizes, bias, outputs, how):
 
 def by_tiles(x, given, sizes, bias, outputs, how, *, tiles=2, warps=4, stages=3, most=_PARTS):
     """Multiply on tensor cores, codes unpacked on their way; where panels are few, parts of the inner axis apart."""
-    rows, inner = x.shape
+    rows = len(x)
     high = max(16, min(64, triton.next_power_of_2(rows)))
     panels, blocks, along = triton.cdiv(outputs, 64), triton.cdiv(rows, high), sizes[2]
     parts = max(1, min(most, _PROGRAMS // (panels * blocks), along // (4 * tiles)))
