@@ -3,6 +3,8 @@
     python -m benchmarks.gpu.lowbit --out FOLDER --seconds 40
 
 The ways are those of `ops/lowbit/gpu.triton.py`, with some launches of the one on tensor cores.
+Each row has how far every way is from a product in float64, of the largest. Times are by replays of graphs over inputs
+larger than the cache.
 """
 
 import argparse

@@ -20,9 +20,10 @@ from typing import Any
 
 from kernelwright.devices import detect, peaks_of
 
+from ._models.one import tried
 from .about import environment
 
-MODELS = ("llama", "resnet", "vit", "mixed", "mlp", "mixed:regions", "llama:regions", "mlp:regions")
+MODELS = ("llama", "vit", "mlp", "resnet", "mixed", "mlp:regions", "llama:regions")
 """What is run, the first first."""
 _TAIL = 20
 
@@ -33,9 +34,10 @@ class Running:
     def __init__(self, name: str, folder: Path, asked: argparse.Namespace, rows: Path) -> None:
         self.name, self.began, self.errors = name, time.monotonic(), folder / f"{name.replace(':', '-')}.err"
         model, _, how = name.partition(":")
+        self.store = folder / name.replace(":", "-")
         command = [
             sys.executable, "-m", "benchmarks.gpu._models.one", model, "--minutes", str(asked.minutes), "--device",
-            asked.device, "--store", str(folder / name.replace(":", "-")), "--out", str(rows),
+            asked.device, "--store", str(self.store), "--out", str(rows),
             *(["--regions"] if how else []),
         ]  # fmt: skip
         few = {**os.environ, "OMP_NUM_THREADS": str(asked.threads), "TORCHINDUCTOR_COMPILE_THREADS": "2"}
@@ -49,15 +51,19 @@ class Running:
         code = self.process.poll()
         if code is None and not late:
             return None
+        found = []
         if code is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            if self.store.exists():
+                found = tried(self.store)
         row: dict[str, Any] = {
             "model": self.name,
             "step": "process",
             "seconds": round(time.monotonic() - self.began, 1),
         }
         row["status"] = "killed at its deadline" if code is None else f"exit code {code}"
+        row["tried"] = found
         row["errors"] = self.errors.read_text(errors="replace").splitlines()[-_TAIL:]
         return row
 
