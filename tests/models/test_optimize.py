@@ -26,6 +26,7 @@ from kernelwright.models import (
 )
 from kernelwright.models import _plan as planning
 from kernelwright.models._judged_pieces import PiecesFound
+from kernelwright.models._pilot import forecast_of
 from kernelwright.records import Candidate, DecisionStatus, Interval, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
@@ -39,6 +40,7 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
+    monkeypatch.setattr(_whole, "piloted", lambda task, seconds: 0.5 if seconds > 60 else None)
     monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
     return world
@@ -65,7 +67,6 @@ def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan
     assert outcomes["layers.0"].reason == "the model is not faster with it"
     assert world.asked[-1] == (False, "kernels for norms.0")
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
-    assert result.forecast.low < result.forecast.median < 1.4 < result.forecast.high, "it was screened at 1.4"
     assert model_result("last", world.store) == result
 
 
@@ -115,7 +116,9 @@ def test_no_kernel_means_the_native_model_stays(world, small_plan):
     assert not result.improved and result.reason == "no region has an accepted kernel" and not world.asked
 
 
-def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_pieces(world, tmp_path, monkeypatch):
+def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_pieces(
+    world, tmp_path, monkeypatch
+):
     path = written(
         tmp_path,
         "branching.py",
@@ -145,7 +148,7 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
             (one,) = accepted
             assert one.region.key == row.region and left_s > 60
             speedup = Interval(median=1.5)
-            return PiecesFound("r1", DecisionStatus.IMPROVED, speedup, "compile", 1.6, speedup, (one,), {})
+            return PiecesFound("r1", DecisionStatus.IMPROVED, speedup, "compile", 1.6, (one,), {})
 
     monkeypatch.setattr(_optimize, "JudgedPieces", Judge)
     result = world.optimize(path)
@@ -158,12 +161,15 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     world.found = {"small_whole": 1.7}
     result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert result.improved and result.speedup.median == 1.7 and world.searched == ["small_whole"]
+    assert result.pilot == 0.5 and result.expected == forecast_of(0.5)
+    assert any("its first programs take 50% of eager's time" in e.data["message"] for e in world.events)
     (whole,) = result.regions
     assert whole.kept and whole.label == "the whole model" and whole.runs == (result.run,)
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
     assert model_result("last", world.store) == result
     again = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert again.run == result.run and world.searched == ["small_whole"]  # taken over
+    assert again.pilot is None and again.expected == small_plan.plan.expected_of_whole
     world.optimize(small_plan.loaded, proposers=("library", "schedule"), baselines=("eager",))
     assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 

@@ -219,8 +219,6 @@ def test_a_real_search_judged_end_to_end_and_served_in_another_model(tmp_path):
     path = written(tmp_path, "branchy.py", SEARCHED)
     result = optimize_model(path, minutes=5.0, store=tmp_path, baselines=("eager", "compile"))
     assert result.improved and result.pieces, result.reason
-    low, high = result.forecast.low, result.forecast.high
-    assert 0.5 * low < result.speedup.median < 2.0 * high
     model, usual, rare = load_model(path).module, torch.randn(64, 192), 1000 * torch.randn(64, 192)
     with torch.no_grad():
         wanted = [model(x) for x in (usual, rare)]

@@ -144,10 +144,6 @@ def model_text(result: "ModelResult", again: str = "") -> str:
             f"  forecast  {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "
             f"measured {result.eager_speedup:.2f}"
         )
-    if result.forecast is not None and result.speedup is not None:
-        lines.append(
-            f"  expected  {result.forecast.median:.2f} against {result.baseline} when the verdict began; measured {result.speedup.median:.2f}"
-        )
     for region in result.regions:
         alone = f"{region.speedup:.2f}x alone" if region.speedup else "no kernel"
         state = "in the model" if region.kept else f"native: {region.reason}"

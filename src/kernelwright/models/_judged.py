@@ -8,10 +8,9 @@ from typing import Any
 
 from ..api.judge import judging
 from ..errors import InputError, KernelwrightError
-from ..records import DecisionStatus, Interval, Task
+from ..records import DecisionStatus, Task
 from ..search import Judgement, OnEvent
 from ._assemble import Accepted, assemble
-from ._forecast import before_verdict
 from ._harm import without_harm
 from ._plan import Planned
 from ._print import Unprintable
@@ -38,12 +37,9 @@ class Judged:
         """Region → why its accepted kernel is not in the result."""
         self.reason = ""
         """Why nothing better was found."""
-        self.forecast: Interval | None = None
-        """What was expected of what was judged in full, when that began."""
         self.weights: tuple[str, ...] = ()
         """The model's parameters and buffers in the order of the task's state."""
-        self._scores: dict[tuple[str, ...], float] = {}
-        self._screened_until, self._until = 0.0, 0.0
+        self._screened, self._screened_until, self._until = False, 0.0, 0.0
         self.task: Task | None = None
         """The model as a task; none where it cannot be judged."""
 
@@ -79,7 +75,6 @@ class Judged:
                 self.reason = _LATE if over else "no kernel that helps alone helps inside the model"
                 return None
             self.judged = self.kept
-            self.forecast = before_verdict(self._scores[_keys(self.kept)])
             judgement = ask(self._assembled(self.kept, whole), False)
         if judgement.decision is not DecisionStatus.IMPROVED:
             self.reason = told(judgement.reason, partial(self._wrong_layer, self.judged, store, self._until))
@@ -89,9 +84,9 @@ class Judged:
 
     def _score(self, parts: tuple[Accepted, ...], whole: WholeTask, ask: Any) -> float:
         """Screen the model with some of the kernels: its speedup, 0 where it is wrong or there is no time to know."""
-        if self._scores and time.monotonic() >= self._screened_until:
+        if self._screened and time.monotonic() >= self._screened_until:
             return 0.0
-        self._scores[_keys(parts)] = 0.0
+        self._screened = True
         labels = ", ".join(p.region.label for p in parts)
         try:
             judgement = ask(self._assembled(parts, whole), True)
@@ -110,8 +105,7 @@ class Judged:
         self._say(
             "whole", message=f"with {labels}: {judgement.speedup.median:.2f}x against {judgement.baseline}"
         )
-        self._scores[_keys(parts)] = float(judgement.speedup.median)
-        return self._scores[_keys(parts)]
+        return float(judgement.speedup.median)
 
     def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None, until: float) -> str:
         """Name the layer where the model is wrong with these kernels, if there is time for it."""
@@ -119,7 +113,3 @@ class Judged:
 
     def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
         return assemble(self._capture, self._timed, parts, whole.state, whole.names)
-
-
-def _keys(parts: Sequence[Accepted]) -> tuple[str, ...]:
-    return tuple(part.region.key for part in parts)

@@ -26,7 +26,6 @@ from ..tasks import Problem, one_thread
 from ..tasks.capture import quiet
 from ._accepted import RegionProgram
 from ._assemble import Accepted
-from ._forecast import before_verdict
 from ._harm import without_harm
 from ._in_turns import Way, decision_on, fastest, in_turns, ratio_of
 from ._pieces_patch import PiecesPatch
@@ -64,8 +63,6 @@ class PiecesFound:
     """That form."""
     eager_speedup: float | None = None
     """Over eager torch."""
-    forecast: Interval | None = None
-    """What the screening promised."""
     judged: tuple[Accepted, ...] = ()
     """The kernels in what was judged."""
     out: dict[str, str] | None = None
@@ -87,7 +84,7 @@ class JudgedPieces:
         self._natives = tuple(b for b in baselines if b == "eager" or b in _FORMS)
         self._unmeasured = tuple(b for b in baselines if b not in self._natives)
         self._ways: dict[str, Way] = {}
-        self._out, self._scores = dict[str, str](), dict[tuple[str, ...], float]()
+        self._out, self._is_screened = dict[str, str](), False
 
     def judge(self, accepted: Sequence[Accepted], store: Path | str | None, left_s: float) -> PiecesFound:
         """Find the set of kernels that work together, judge the model with them, and keep that as a run."""
@@ -115,7 +112,6 @@ class JudgedPieces:
             self._out.setdefault(one.region.key, "the model is not faster with it")
         if not kept:
             return PiecesFound(out=self._out, reason="no kernel that helps alone helps inside the model")
-        forecast = before_verdict(self._scores[_keys(kept)])
         ways = {**self._ways, "ours": self._patched(kept, problem)[1]}
         times = in_turns(ways, min(0.3 * left_s, _MOST_TIMING_S), clock=time.thread_time)
         baseline = fastest(times, self._natives)
@@ -125,7 +121,7 @@ class JudgedPieces:
             self._out |= dict.fromkeys(_keys(kept), f"the whole is {decision}")
         eager = median(times["eager"]) / median(times["ours"]) if "eager" in times else None
         return PiecesFound(
-            decision=decision, speedup=speedup, baseline=baseline, eager_speedup=eager, forecast=forecast,
+            decision=decision, speedup=speedup, baseline=baseline, eager_speedup=eager,
             judged=kept, out=self._out, reason=reason,
         )  # fmt: skip
 
@@ -133,8 +129,9 @@ class JudgedPieces:
         self, parts: tuple[Accepted, ...], *, inputs: Sequence[list[torch.Tensor]], problem: Problem, until: float
     ) -> float:  # fmt: skip
         """Return the speedup of the model with some of the kernels, 0 where it is wrong or nothing is served."""
-        if self._scores and time.monotonic() >= until:
+        if self._is_screened and time.monotonic() >= until:
             return 0.0
+        self._is_screened = True
         labels = ", ".join(part.region.label for part in parts)
         module, call = self._patched(parts, problem)
         why = self._wrong(module, inputs, problem.task.contract.error_factor)
@@ -146,7 +143,6 @@ class JudgedPieces:
             score = median(times[fastest(times, self._natives)]) / median(times["ours"])
         elif len(parts) == 1:
             self._out[parts[0].region.key] = why
-        self._scores[_keys(parts)] = score
         self._say("whole", message=f"with {labels}: {why or f'{score:.2f}x'}")
         return score
 

@@ -18,13 +18,13 @@ from ._assemble import Accepted
 from ._budget import Stream, kept_of, next_of
 from ._device import device_of_models
 from ._dynamo_form import dynamo_form
-from ._forecast import forecast_of
 from ._identity import Outside, identity_of
 from ._judged import Judged
 from ._judged_pieces import JudgedPieces
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, regions_s, whole_s
+from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
@@ -180,7 +180,7 @@ class _Run:
         more = {
             "weights": verdict.weights, "call": self.plan.loaded.whole.call,
             "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
-            "expected": _expected(self.plan, verdict.judged), "forecast": verdict.forecast,
+            "expected": _expected(self.plan, verdict.judged),
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
 
@@ -193,7 +193,7 @@ class _Run:
         outcomes = (*tried, *regions.outcomes(found.kept, found.out))
         return _result(self.plan, self.used, None, outcomes, found.reason, self.begun).model_copy(update={
             "run": found.run, "decision": found.decision, "speedup": found.speedup, "baseline": found.baseline,
-            "eager_speedup": found.eager_speedup, "forecast": found.forecast, "pieces": True,
+            "eager_speedup": found.eager_speedup, "pieces": True,
             "expected": _expected(self.plan, found.judged), "call": self.plan.loaded.whole.call,
         })  # fmt: skip
 
@@ -201,15 +201,13 @@ class _Run:
         """Return the result where one program serves the whole model."""
         assert found.best is not None
         decision = found.best.decision
-        with Store(self.options["store"]) as store:
-            forecast = forecast_of(store, found.run, found.best.candidate.key)
-        plan = self.plan
+        plan, share = self.plan, found.pilot
         return ModelResult(
             model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
             speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-            expected=plan.plan.expected_of_whole, forecast=forecast, regions=(found.outcome(plan),),
-            weights=found.weights, call=plan.loaded.whole.call, numerics=plan.loaded.numerics,
-            seconds=time.monotonic() - self.begun,
+            expected=plan.plan.expected_of_whole if share is None else forecast_of(share), pilot=share,
+            regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
+            numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
         )  # fmt: skip
 
     def _left_s(self) -> float:

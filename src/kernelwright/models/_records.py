@@ -137,9 +137,9 @@ class ModelResult(Record):
     eager_speedup: float | None
     """Of the patched model over eager torch."""
     expected: tuple[float, float, float]
-    """What the plan expected over eager torch with these regions: low, expected, high."""
-    forecast: Interval | None = None
-    """What the screening promised over the best native form when the verdict began; none where there was none."""
+    """What was expected over eager torch, by the pilot where there was one, else by the plan: low, expected, high."""
+    pilot: float | None = None
+    """Part of eager torch's time that the first programs took before the search; none where none was timed."""
     regions: tuple[RegionOutcome, ...]
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
