@@ -154,6 +154,9 @@ class _Run:
             if alone.best is not None:
                 return self._of_whole(alone), alone.task
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
+        if plan.captured.whole is None and self.used.kind != "cpu":
+            broken = f"the model's graph breaks ({plan.captured.breaks[0]}); kernels serve its pieces on CPUs alone"
+            return self._native(tried, broken), None
         reserve_s = self._left_s() - regions_s(self._left_s())
         regions = _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
