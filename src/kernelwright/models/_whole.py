@@ -90,7 +90,7 @@ def search_whole(
         if minutes >= _LEAST_MINUTES:
             share = piloted(whole.task, _PILOT_SHARE * 60 * minutes)
         if share is not None:
-            _, expected, _ = forecast_of(share)
+            _, expected, _ = forecast_of(share, plan.plan.bound_share)
             told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
             say("whole", message=told)
         try:
