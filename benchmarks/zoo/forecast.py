@@ -1,7 +1,7 @@
 """The forecast of what one program saves against what was measured, replayed without searching anything again.
 
-    python -m benchmarks.zoo.forecast ROWS.jsonl [--gaps GAPS.jsonl] [--only vision,llama]
-    python -m benchmarks.zoo.forecast ROWS.jsonl --look LOOKS.jsonl --plans PLANS.jsonl
+    python -m benchmarks.zoo.forecast ROWS.jsonl ... [--gaps GAPS.jsonl] [--only vision,llama]
+    python -m benchmarks.zoo.forecast ROWS.jsonl ... --look LOOKS.jsonl --plans PLANS.jsonl
 
 With LOOKS, those of `python -m benchmarks.zoo.look`, in which the first programs are timed, and PLANS, those of
 `python -m benchmarks.zoo --plan`, the forecast after a pilot is replayed: a program's share of eager torch's time by the
@@ -38,7 +38,7 @@ FloatArray = NDArray[np.float64]
 def main(argv: Sequence[str] | None = None) -> int:
     """Replay the forecast, and print what it comes to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("rows", type=Path)
+    parser.add_argument("rows", type=Path, nargs="+")
     parser.add_argument("--gaps", type=Path)
     parser.add_argument(
         "--look", type=Path, help="rows of benchmarks.zoo.look: replay the forecast after a pilot"
@@ -47,12 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="categories and models, by comma")
     asked = parser.parse_args(argv)
     wanted = set(filter(None, asked.only.split(",")))
+    rows = [row for path in asked.rows for row in _read(path)]
     if asked.look is not None:
-        print(piloted(_read(asked.rows), _read(asked.look), _read(asked.plans)))
+        print(piloted(rows, _read(asked.look), _read(asked.plans)))
         return 0
-    judged = {
-        row["model"]: row for row in _read(asked.rows) if row.get("eager_speedup") and row.get("bound_us")
-    }
+    judged = {row["model"]: row for row in rows if row.get("eager_speedup") and row.get("bound_us")}
     kept = {row["model"]: row["native_share"] for row in _read(asked.gaps)}
     found = []
     for category, name in models():

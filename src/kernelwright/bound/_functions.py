@@ -34,9 +34,9 @@ def functions(graph: Graph, algebra: Algebra, masks: Masks) -> dict[str, float]:
     """Count elements by function, over all elementwise operations, reductions and norms of narrow floats.
 
     Covers: what is written out of simpler ones (`rsqrt` is a root and a division), or simpler as a whole (mish); a
-    division by a number or by what is smaller than the result, which a kernel turns into products; roots, and products of
-    a value with itself, that are written as powers; an addition that takes a product in; what algebra saves, and what
-    masks hide.
+    division by a number or by what is smaller than the result, which a kernel turns into products; roots, and a value
+    times itself, that are written as powers; an addition that takes a product in; what algebra saves, and what masks
+    hide.
     Does not cover: float64 and integers.
     """
     counts: dict[str, float] = {}

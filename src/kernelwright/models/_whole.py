@@ -22,7 +22,7 @@ from ._wrong_layer import wrong_layer
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_PILOT_SHARE, _LEAST_MINUTES = 0.4, 1.5
+_PILOT_SHARE, _LEAST_MINUTES = 0.25, 1.5
 """Part of the minutes that the first programs may take to be timed, and how many it must be worth doing."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
