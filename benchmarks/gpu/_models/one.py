@@ -23,7 +23,7 @@ from kernelwright.search import Event
 from kernelwright.store import Store
 
 MADE = Path(__file__).with_name("made.py")
-BASELINES = ("eager", "compile", "compile-max-autotune")
+BASELINES = ("eager", "compile")
 _TOLD = ("plan", "whole", "region")
 Row = dict[str, Any]
 
