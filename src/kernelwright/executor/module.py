@@ -212,7 +212,9 @@ class Kernel:
         declared = self._layout.static_bytes()
         if shared_bytes < 0 or shared_bytes + declared > _MOST_SHARED:
             own = f" and {declared} that {self.name!r} declares" if declared else ""
-            raise InputError(f"{shared_bytes} bytes of shared memory{own}; a block has {_MOST_SHARED} at most")
+            raise InputError(
+                f"{shared_bytes} bytes of shared memory{own}; a block has {_MOST_SHARED} at most"
+            )
         if entry.required_threads and tuple(entry.required_threads) != block:
             raise InputError(
                 f"{entry.name!r} must be launched with blocks of {entry.required_threads}, not {block}"
