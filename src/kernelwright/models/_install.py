@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from ..deploy import installed
+from ..devices import detect
 from ..errors import InputError
 from ..records import TensorSpec
 from ..search import accepted_of
@@ -85,7 +86,11 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
             trained=result.trained,
             form=result.step,
         )
-    return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity, snapshots())
+    place = detect(str(record.options.get("device", "cpu"))).torch_device
+    return Patch(
+        model, program.kernel, result.weights, inputs, result.call, result.identity,
+        snapshots() if place == "cpu" else None, place,
+    )  # fmt: skip
 
 
 def _check_weights(model: nn.Module, result: ModelResult, specs: Sequence[TensorSpec]) -> None:

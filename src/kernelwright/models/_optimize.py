@@ -63,7 +63,7 @@ def optimize_model(
         inputs: Inputs of one call, for a module that is passed as it is.
         minutes: Wall minutes for all of it; up to two fifths, at most five minutes, are kept for the verdict on the
             whole. A minute later everything is cut off, and what is not decided by then stays native.
-        device: `cpu`, the default and so far the only one.
+        device: `cpu`, the default, or `cuda`, `cuda:N`.
         baselines: Native forms of the model to beat; the fastest counts.
         proposers: Who proposes kernels for regions.
         languages: Languages of kernels; by default all that are available.
@@ -312,7 +312,8 @@ def _kept(result: ModelResult, plan: Planned, store: Path | str | None, task: Ta
     if result.improved and task is not None:
         identity = identity_of(plan.loaded, plan.captured.whole, task)
         same = Outside(plan.loaded.module, identity.tensors).changed() is None
-        dynamo = dynamo_form(plan.loaded, result.weights) if same else None
+        served = same and plan.place == "cpu"  # on a GPU, torch.compile leaves the model to Inductor
+        dynamo = dynamo_form(plan.loaded, result.weights) if served else None
         result = result.model_copy(update={"identity": identity, "dynamo": dynamo})
     with Store(store) as kept:
         kept.keep(MODEL_RESULT, result.origin, {result.origin: result.to_json()})

@@ -97,12 +97,13 @@ def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
         f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}",
     ]
     unpack = UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
+    where = "a0.device" if text.inputs else "w0.device"
     return _FILE.format(
         imports="",
         unpack=unpack,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=arguments,
-        body="".join(f"\n        {line}" for line in body),
+        body="".join(f"\n        {timed.placed(line, where)}" for line in body),
         inputs="".join(f"\n        {line}," for line in inputs),
     )
 
@@ -175,6 +176,6 @@ def graph_text(capture: Capture, timed: Timed, drawing: Mapping[str, str] = Mapp
         unpack=UNPACK,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
-        body="".join(f"\n        {line}" for line in lines),
+        body="".join(f"\n        {timed.placed(line, 'a0.device')}" for line in lines),
         inputs="".join(f"\n        {line}," for line in inputs),
     )

@@ -14,7 +14,7 @@ from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task
 from ..search import OnEvent, accepted_of
 from ..store import Store
 from ..tasks.forms import kernelbench
-from ._device import device_of_models
+from ._device import cpu_of_training
 from ._dynamo_form import content
 from ._identity import graph_hash, places_outside
 from ._joint import Step, capture_step
@@ -72,7 +72,7 @@ def optimize_training(
     """
     if optimizer is not None:
         check_optimizer(optimizer)
-    begun, used = time.monotonic(), device_of_models(device)
+    begun, used = time.monotonic(), cpu_of_training(device)
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs, training=True)
     loaded = replace(loaded, numerics=numerics)
     set_training(loaded)

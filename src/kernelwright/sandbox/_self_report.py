@@ -30,6 +30,8 @@ _SET_BY_LANGUAGE = {
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
+_COMPILERS_RECURSION = 2000
+"""The limit to which torch's compiler raises a lower one, and leaves it."""
 _PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.conv", "mkldnn.matmul", "mkldnn.rnn")
 """Backends of torch that each have a precision of products in float32."""
 _MOVING = frozenset(
@@ -253,7 +255,7 @@ def _flags() -> dict[str, str]:
         "cuda_bf16_reduction": backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
         "flush_denormal": torch.tensor([1e-310], dtype=torch.float64).mul(1).item() == 0,
         "floating_point_rounding": 1.0 + 2.0**-53 + 2.0**-53,
-        "recursion_limit": sys.getrecursionlimit(),
+        "recursion_limit": max(sys.getrecursionlimit(), _COMPILERS_RECURSION),
     }
     for name in _PRECISIONS:  # where nothing says otherwise, "none" is the same as "ieee"
         flags[f"fp32_precision of {name}"] = attrgetter(name)(backends).fp32_precision.replace("none", "ieee")
