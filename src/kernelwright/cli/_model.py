@@ -159,7 +159,12 @@ def model_text(result: "ModelResult", again: str = "") -> str:
         )
     if result.improved:
         lines.append(f"  next      kernelwright.patch(model, {result.run!r}) in Python")
-        lines.append(f"            {program()} export {result.run} --to DIR{again}   (a package to import)")
+        if result.pieces:
+            lines.append('            torch.compile(model, backend="kernelwright") uses them, too')
+        else:
+            lines.append(
+                f"            {program()} export {result.run} --to DIR{again}   (a package to import)"
+            )
     if result.steps and result.steps.improved:
         lines.append("            kernelwright.models.OptimizerPatch(optimizer) in Python")
     return "\n".join(lines)

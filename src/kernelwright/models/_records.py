@@ -150,7 +150,9 @@ class ModelResult(Record):
     eager_speedup: float | None
     """Of the patched model over eager torch."""
     expected: tuple[float, float, float]
-    """What the plan expected over eager torch with these regions: low, expected, high."""
+    """What was expected over eager torch, by the pilot where there was one, else by the plan: low, expected, high."""
+    pilot: float | None = None
+    """Part of eager torch's time that the first programs took before the search; none where none was timed."""
     regions: tuple[RegionOutcome, ...]
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
@@ -169,6 +171,8 @@ class ModelResult(Record):
     """What its answers depend on apart from its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
+    pieces: bool = False
+    """Whether its graph breaks, and kernels serve regions of the pieces in between, by torch.compile."""
     numerics: Numerics | None = None
     """How far it may be off, where that was chosen."""
     reason: str = ""
