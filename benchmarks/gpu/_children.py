@@ -20,12 +20,18 @@ _TAIL = 2000
 
 
 def answered(
-    module: str, items: Sequence[Row], *, children: int, until: float, each_s: float
+    module: str,
+    items: Sequence[Row],
+    *,
+    children: int,
+    until: float,
+    each_s: float,
+    words: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Yield each item with its answer, in the order in which they come.
 
-    A child runs `python -m module`, reads an item a line and writes its answer a line (`serve`). Items that no child
-    took before `until` (by `time.monotonic`) have no answer.
+    A child runs `python -m module WORDS`, reads an item a line and writes its answer a line (`serve`). Items that no
+    child took before `until` (by `time.monotonic`) have no answer.
 
     Args:
         module: What a child runs.
@@ -33,13 +39,14 @@ def answered(
         children: How many processes.
         until: When to stop; children that still work are killed.
         each_s: Seconds an item may take, the first one of a child twice as many.
+        words: Arguments of the child.
     """
     waiting: queue.SimpleQueue[Row] = queue.SimpleQueue()
     found: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
     for item in items:
         waiting.put(item)
     threads = [
-        threading.Thread(target=_feed, args=(module, waiting, found, until, each_s), daemon=True)
+        threading.Thread(target=_feed, args=([module, *words], waiting, found, until, each_s), daemon=True)
         for _ in range(children)
     ]
     for thread in threads:
@@ -66,7 +73,7 @@ def serve(answer: Any) -> None:
 
 
 def _feed(
-    module: str, waiting: "queue.SimpleQueue[Row]", found: "queue.SimpleQueue[Row | None]", until: float,
+    run: Sequence[str], waiting: "queue.SimpleQueue[Row]", found: "queue.SimpleQueue[Row | None]", until: float,
     each_s: float,
 ) -> None:  # fmt: skip
     child, fresh = None, True
@@ -77,7 +84,7 @@ def _feed(
             except queue.Empty:
                 break
             if child is None or child.is_over:
-                child, fresh = _Child(module), True
+                child, fresh = _Child(run), True
             limit = min(until, time.monotonic() + (2 if fresh else 1) * each_s)
             answer = child.ask(item, limit)
             if answer["status"] == "hung" and limit == until:
@@ -91,10 +98,10 @@ def _feed(
 
 
 class _Child:
-    def __init__(self, module: str) -> None:
+    def __init__(self, run: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            [sys.executable, "-m", *run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             start_new_session=True,
         )  # fmt: skip
         self.is_over = False

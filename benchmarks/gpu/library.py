@@ -9,14 +9,16 @@ a CUDA device (exit 4 without one).
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import kernelwright as kw
 from kernelwright.devices import detect, peaks_of
+from kernelwright.records import Block
 from kernelwright.store import Store
 
 from ..library import of_sizes
@@ -92,6 +94,7 @@ def judged(target: str, size: str, evaluations: int, seconds: float, store: str)
                 {
                     "decision": e.decision.model_dump(mode="json"),
                     "stages_s": e.stages_s,
+                    "blocks": clocks(e.timing.blocks) if e.timing else {},
                     "failed": [f.model_dump(mode="json") for f in e.verdict.findings if f.status != "pass"]
                     if e.verdict
                     else [],
@@ -102,6 +105,23 @@ def judged(target: str, size: str, evaluations: int, seconds: float, store: str)
     except Exception:  # noqa: BLE001 - what failed is the row
         row["traceback"] = traceback.format_exc()
     return row | {"seconds": round(time.monotonic() - begun, 1)}
+
+
+def clocks(blocks: Sequence[Block]) -> dict[str, dict[str, float]]:
+    """Return medians of a block by phase and variant, in microseconds: by the judge's clock, less what a request
+    without calls took (`request`), and by the GPU's."""
+    found: dict[str, dict[str, float]] = {}
+    for phase in {b.phase for b in blocks}:
+        mine = [b for b in blocks if b.phase == phase]
+        row = found[phase] = {
+            "blocks": len(mine),
+            "calls": statistics.median(b.calls for b in mine),
+            "request": statistics.median(b.handshake_us for b in mine),
+        }
+        for name in mine[0].times_us:
+            row[name] = statistics.median(b.times_us[name] * b.calls for b in mine)
+            row[f"{name}, GPU"] = statistics.median(b.device_us.get(name, 0.0) * b.calls for b in mine)
+    return found
 
 
 def line(row: dict[str, object]) -> str:

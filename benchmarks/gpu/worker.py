@@ -46,6 +46,7 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     with options.out.open("w") as file:
         file.write(json.dumps(environment("benchmarks.gpu.worker")) + "\n")
+        file.flush()
         for kind in ("auto", "none"):
             for row in rows_of(kind, end):
                 file.write(json.dumps(row) + "\n")

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.zoo.__main__ import HERE, models
 from kernelwright.models._capture import capture_model
+from kernelwright.models._clock import HostClock
 from kernelwright.models._native import native_us
 from kernelwright.models._plan import WHOLE_CLOSED
 from kernelwright.models._target import load_model
@@ -59,7 +60,7 @@ def native_share(target: str) -> float:
     loaded = load_model(target)
     captured = capture_model(loaded)
     with one_thread():
-        times = {p.name: timed(p, loaded.whole, clock=time.thread_time) for p in captured.pieces}
+        times = {p.name: timed(p, loaded.whole, clock=HostClock(time.thread_time)) for p in captured.pieces}
     whole_us = next(iter(times.values())).whole_us
     return min(1.0, native_us(captured, times) / whole_us)
 

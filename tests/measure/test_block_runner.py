@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.measure._block_runner import BlockRunner
+from kernelwright.measure._block_runner import BlockRunner, _calls_us
 from kernelwright.measure._content import Content
 from kernelwright.records import Split
+from kernelwright.sandbox import Reply
 from kernelwright.tasks import Problem, load_task
 
 TASK = """
@@ -37,13 +38,19 @@ def problem(tmp_path_factory):
     return Problem(load_task(str(path)))
 
 
+def planted(block_us, call_us, name="eager"):
+    return SimpleNamespace(
+        name=name, block_us=block_us, call_us=call_us, known_us={}, warmed_us=0.0, most_calls=1
+    )
+
+
 def calls_of(problem, *call_us, block_us=400.0):
     workload = problem.task.split(Split.SEARCH)[0]
     runner = Planted(
         problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
     )
     runner.visits = []
-    runner.variants = [SimpleNamespace(block_us=block_us, call_us=us) for us in call_us]
+    runner.variants = [planted(block_us, us) for us in call_us]
     runner.choose_calls()
     return runner._calls, runner.visits
 
@@ -91,3 +98,10 @@ def test_what_a_request_takes_is_asked_of_a_baseline_and_on_a_gpu_alone(problem,
         SimpleNamespace(name="eager", worker=baseline),
     ]
     assert runner._handshake_us() == least_us
+
+
+@pytest.mark.parametrize(
+    ("time_us", "device_us", "left_us"), [(900.0, 100.0, 600.0), (900.0, 800.0, 800.0), (200.0, 0.0, 1.0)]
+)
+def test_what_a_request_takes_is_never_taken_off_what_the_gpu_worked(time_us, device_us, left_us):
+    assert _calls_us(Reply(time_us, 0.0, 1, 0, device_us), handshake_us=300.0) == left_us

@@ -63,6 +63,22 @@ def test_a_gpu_s_clock_must_agree_with_the_judge_s():
     assert found == ["pass", "pass", "fail", "fail"]
 
 
+def test_what_a_busy_machine_adds_to_every_variant_is_no_sign():
+    def told(eager_device_us, candidate_device_us):
+        blocks = timing(9000.0, 100.0, 100.0).blocks
+        device_us = {"eager": eager_device_us, "candidate": candidate_device_us}
+        busy = tuple(
+            b.model_copy(update={"times_us": {"eager": 9500.0, "candidate": 9000.0}, "device_us": device_us})
+            for b in blocks
+        )
+        measured = Timing(variants=(), cache="warm", device="d", blocks=busy)
+        return status(gates(measured, cores=2, contract=Contract()), "two-clocks")
+
+    assert told(4500.0, 4000.0) == "pass"
+    assert told(9400.0, 4000.0) == "fail"
+    assert told(4500.0, 14000.0) == "fail"
+
+
 def test_microsecond_kernels_raise_no_alarm_by_the_channel_s_own_cpu_time():
     found = gates(timing(5.0, 5.0, 40.0), cores=2, contract=Contract())
     assert status(found, "two-clocks") == "pass"

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from kernelwright.languages.prepared import prepared
 from kernelwright.models import capture_model, load_model, regions_of
 from kernelwright.models._assemble import Accepted, assemble
 from kernelwright.models._print import Unprintable
-from kernelwright.models._task import graph_text, region_sketch
+from kernelwright.models._task import graph_text, region_sketch, region_text
 from kernelwright.models._timing import timed
 from kernelwright.records import Candidate, SourceFile
 from kernelwright.sandbox import Payload, Pool
@@ -188,9 +189,37 @@ def test_what_cannot_be_combined_is_said(bench):
     with pytest.raises(InputError, match="compiler flag '-ffast-math' would hold for other kernels"):
         bench.candidate(bench.accepted("norms.0", CPP, "kernel.cpp", "norm", flags=("-ffast-math",)))
     other = bench.accepted("norms.0", CPP, "kernel.cpp", "norm")
-    triton = Accepted(other.region, other.task, other.candidate.model_copy(update={"language": "triton"}))
-    with pytest.raises(InputError, match="a kernel in triton"):
-        bench.candidate(triton)
+    cuda = Accepted(other.region, other.task, other.candidate.model_copy(update={"language": "cuda"}))
+    with pytest.raises(InputError, match="a kernel in cuda"):
+        bench.candidate(cuda)
+
+
+def test_a_model_with_a_kernel_in_triton_is_in_triton(bench):
+    one = bench.accepted("norms.0", "def run(a0, w0):\n    return a0 * w0\n")
+    triton = Accepted(one.region, one.task, one.candidate.model_copy(update={"language": "triton"}))
+    assert [bench.candidate(k).language for k in (one, triton)] == ["torch", "triton"]
+
+
+def test_on_a_gpu_what_the_processor_was_named_for_is_made_there(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+
+    class Placed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.tensor([1.0, 2.0])
+
+        def forward(self, x):
+            return (x + torch.arange(2, device=x.device)).to(x.device, torch.float64) * self.table
+
+    bench = Bench(Placed(), (torch.ones(3, 2),))
+    on_cpu = bench.candidate().sources[0].text
+    bench.times = replace(bench.times, place="cuda:1")
+    text = bench.candidate().sources[0].text
+    assert on_cpu.count("torch.device('cpu')") == text.count("torch.device('cuda:1')") == 2
+    assert text.count(".to('cuda:1')") == 1
+    region = next(r for r in bench.regions.values() if "_to_copy" in " ".join(r.texts[0].lines))
+    assert "device=a0.device" in region_text(bench.capture, region.texts[0], bench.times)
+    assert "device=a0.device" in graph_text(bench.capture, bench.times)
 
 
 def test_a_buffer_is_changed_as_the_model_changes_it_and_constants_are_computed_once(monkeypatch, tmp_path):

@@ -95,6 +95,34 @@ def test_random_numbers_are_the_models_own_and_running_statistics_follow(noisy):
     assert int(model.norm.num_batches_tracked) == 4
 
 
+def test_a_call_that_the_kernel_declines_has_the_native_random_numbers(captured):
+    """By the first patch Python checks the second call; by the other one compiled code does the third."""
+    loaded, step = captured
+    served, calls = program(step)
+
+    def kernel(*given):
+        if len(calls) >= limit:
+            raise NotImplementedError("Unsupported: enough")
+        return served(*given)
+
+    for limit in (0, 1):
+        calls.clear()
+        model, native = (copy.deepcopy(loaded.module) for _ in range(2))
+        more = {"snapshots": snapshots(), "trained": step.trained, "form": step.form}
+        with TrainingPatch(model, kernel, step.weights, NOISY_SPECS, loaded.whole.call, **more) as patch:
+            for number in range(2 + limit):
+                found, after = [], []
+                for one in (model, native):
+                    torch.manual_seed(number)
+                    found.append(one(IMAGES, KINDS))
+                    found[-1].loss.backward()
+                    after.append(float(torch.rand(())))
+                torch.testing.assert_close(vars(found[0]), vars(found[1]))
+                assert after[0] == after[1]
+        assert patch.calls == limit
+        same(model, native)
+
+
 def test_a_gradient_through_another_result_is_an_error_and_not_left_out(noisy):
     model, _, _ = noisy
     found = model(IMAGES, KINDS)

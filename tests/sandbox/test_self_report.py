@@ -1,8 +1,11 @@
 """What a loader sets in its own language is no candidate's doing; in another language it is."""
 
+import sys
+
 import pytest
 import torch
 
+from kernelwright.sandbox import _worker_state
 from kernelwright.sandbox._self_report import Witness
 
 
@@ -43,3 +46,26 @@ def test_a_method_of_cuda_events_that_was_replaced_is_reported(monkeypatch: pyte
     witness.remember()
     monkeypatch.setattr(torch.cuda.Event, "elapsed_time", lambda *_: 0.0)
     assert witness.report()["patched"] == ["torch.cuda.streams.Event.elapsed_time"]
+
+
+@pytest.mark.parametrize(("limit", "reported"), [(2000, []), (50_000, ["recursion_limit"])])
+def test_the_recursion_that_torchs_compiler_allows_itself_is_no_candidates_doing(
+    limit: int, reported: list[str]
+) -> None:
+    usual = sys.getrecursionlimit()
+    witness = Witness()
+    witness.remember_settings()
+    sys.setrecursionlimit(limit)
+    try:
+        assert witness.report()["flags"] == reported
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def test_code_of_the_worker_that_was_replaced_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness()
+    witness.remember()
+    monkeypatch.setattr(_worker_state.WorkerState, "plan", lambda *_: [])
+    monkeypatch.setattr(_worker_state, "places", lambda *_: None)
+    place = "kernelwright.sandbox._worker_state"
+    assert set(witness.report()["patched"]) == {f"{place}.WorkerState.plan", f"{place}.places"}

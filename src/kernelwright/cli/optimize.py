@@ -61,7 +61,7 @@ def optimize(
             if nothing else compiles.
         proposer: Proposer of kernels: `start`, `library`, `schedule`, `inductor`, `llm`; repeat for more. By default
             all, `llm` only if a model is named.
-        device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU; a whole model runs on the CPU.
+        device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU; a whole model, the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
         minutes: Stop after this long; a part is reserved for the final acceptance.
         search_minutes: Try no more candidates after searching for this long; acceptance follows within the other

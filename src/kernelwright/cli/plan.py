@@ -29,7 +29,7 @@ def plan(
             torch.export (`.pt2`), or `hf:NAME`: a small model of that architecture with random weights, or the model
             of a `config.json`.
         minutes: The budget that the set of regions is chosen for.
-        device: `cpu`, the default and so far the only one.
+        device: `cpu`, the default, or `cuda`, `cuda:N`.
         workload: Sizes at which the model is called, and the share of its calls, such as `batch=1,seq=1:80`; repeat for
             more. The function that builds the model takes the sizes by name.
         trace: A trace of the model on a GPU that `torch.profiler` exported, `.json` or `.json.gz`: launches, idle time,

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from torch import fx
+
 from ..errors import InputError
 from ..records import Candidate, SourceFile, Task
 from ..tasks.capture import UNPACK
@@ -20,6 +22,8 @@ from ._timing import Timed
 
 _ENTRY = "patched.py"
 _CPP = (".cpp", ".cc", ".cxx")
+_WRITTEN_IN = ("cpp", "triton", "torch")
+"""The languages of kernels that can be part of a model; a model is in the first that one of its kernels is in."""
 _EXPORT = re.compile(r"\b(KW_KERNEL|TVM_FFI_DLL_EXPORT_TYPED_FUNC)(\s*\(\s*)(\w+)")
 _OWN_VECTORS = re.compile(r"\bnamespace kw\s*\{")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
@@ -63,11 +67,12 @@ def assemble(
     body = _Body(capture, timed, parts, state, names)
     entry = SourceFile(path=_ENTRY, text=body.text())
     labels = ", ".join(part.label for part in parts)
-    compiled = any(part.compiled for part in parts)
+    spoken = {part.language for part in parts}
     flags = tuple(sorted({flag for part in parts for flag in part.flags}))
     return Candidate(
-        sources=(entry, *sources.values()), language="cpp" if compiled else "torch", entry=f"{_ENTRY}:run",
-        style="function", flags=flags, proposer="models", reason=f"kernels for {labels or 'nothing'}",
+        sources=(entry, *sources.values()), language=next((n for n in _WRITTEN_IN if n in spoken), "torch"),
+        entry=f"{_ENTRY}:run", style="function", flags=flags, proposer="models",
+        reason=f"kernels for {labels or 'nothing'}",
     )  # fmt: skip
 
 
@@ -78,9 +83,10 @@ class _Part:
         self.number, self.accepted = number, accepted
         self.label = accepted.region.label
         candidate = accepted.candidate
+        self.language = candidate.language
         self.compiled = candidate.language == "cpp"
         self.flags = candidate.flags if self.compiled else ()
-        if candidate.language not in {"cpp", "torch"}:
+        if candidate.language not in _WRITTEN_IN:
             raise InputError(f"{self.label}: a kernel in {candidate.language} cannot be part of a model yet")
         if unusual := [f for f in self.flags if not f.startswith("-W")]:
             raise InputError(
@@ -199,14 +205,15 @@ class _Body:
         """Return lines that compute what is the same in every call, once."""
         lines = []
         needed = self._needed_fixed()
+        there = "" if self._timed.place == "cpu" else f".to({self._timed.place!r})"
         for number, (name, value) in enumerate(self._capture.constants.items()):
             if name in needed:
                 self._names[name] = f"c{number}"
-                lines.append(f"c{number} = {packed(value)}")
+                lines.append(f"c{number} = {packed(value)}{there}")
         for number, node in enumerate(self._capture.nodes):
             if node.name in needed:
                 self._names[node.name] = f"f{number}"
-                lines.append(f"f{number} = {expression(node, self._name)}")
+                lines.append(f"f{number} = {self._expression(node)}")
         return lines
 
     def _needed_fixed(self) -> set[str]:
@@ -242,7 +249,7 @@ class _Body:
                 self._names[node.name] = self._names[node.all_input_nodes[0].name]
                 continue
             self._names[node.name] = f"v{place}"
-            lines.append(f"    v{place} = {self._short(expression(node, self._name))}")
+            lines.append(f"    v{place} = {self._short(self._expression(node))}")
         lines += [f"    {self._name(old)}.copy_({self._name(new)})" for old, new in self._capture.mutations]
         given = {
             *self._capture.inputs,
@@ -305,6 +312,9 @@ class _Body:
         if node not in self._names:
             raise Unprintable(f"{node} is used where a kernel computed it as part of something else")
         return self._names[node]
+
+    def _expression(self, node: fx.Node) -> str:
+        return self._timed.placed(expression(node, self._name), f"torch.device({self._timed.place!r})")
 
     def _short(self, call: str) -> str:
         """Give an operator a name of the module's, which is found faster than three attributes."""

@@ -6,6 +6,7 @@ Does not cover: numbers and code that change after the first call; numbers and c
 global of its file that is bound to another tensor.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import getitem, is_not
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -27,6 +28,7 @@ _OF_MODULES = frozenset(vars(nn.Module()))
 _CLOSED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _DEEPEST = 6
+_GPU = re.compile(r"torch\.device\('cuda(:\d+)?'\)")
 Steps = tuple[tuple[Any, Any, Any], ...]
 
 
@@ -100,6 +102,8 @@ def _of_value(path: str, steps: Steps, known: set[int]) -> Iterator[Place]:
 def graph_hash(capture: Capture) -> str:
     """Return a hash of a model's graph: operators, numbers, contents of constants, names of weights, shapes, dtypes.
 
+    A model is captured on the processor, and has the same hash on a GPU.
+
     Raises:
         Unprintable: an operator cannot be written down.
     """
@@ -108,7 +112,7 @@ def graph_hash(capture: Capture) -> str:
     names |= {name: f"constant {content(value)}" for name, value in capture.constants.items()}
     lines = [f"{names[n]}: {tuple(v.shape)} {v.dtype}" for n, v in capture.values.items() if n in names]
     for number, node in enumerate(capture.nodes):
-        lines.append(expression(node, names.__getitem__))
+        lines.append(_GPU.sub("torch.device('cpu')", expression(node, names.__getitem__)))
         names[node.name] = f"v{number}"
     lines += [f"{names[old]} is set to {names[new]}" for old, new in capture.mutations]
     return content_key(*lines, *(names[o] for o in capture.outputs))

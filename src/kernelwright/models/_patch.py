@@ -55,6 +55,7 @@ class Patch:
         call: str,
         identity: Identity | None = None,
         snapshots: Snapshots | None = None,
+        place: str = "cpu",
     ) -> None:
         """Put `kernel(*tensors, *weights)` in place of the model's forward.
 
@@ -67,6 +68,7 @@ class Patch:
             call: How a call is nested, and all in it that is no tensor (`call_signature`).
             identity: What else the model's answers depend on; without it, the model counts as it is now.
             snapshots: Makes compiled checks of calls; without it, Python checks every call.
+            place: The device that it was verified on, as torch calls it, where tensors and weights must be.
 
         Raises:
             InputError: the model is patched already, or is another than the one that was judged.
@@ -76,7 +78,7 @@ class Patch:
         self.model, self.calls, self.native_calls = model, 0, 0
         self.reason = ""
         """Why the last call was native, where the model is not as it was judged."""
-        self._kernel, self._native = kernel, model.forward
+        self._kernel, self._native, self._device = kernel, model.forward, torch.device(place)
         self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
         self.sizes = tuple(shape for shape, _ in self._specs)
         """Sizes of the tensors of a call that was verified."""
@@ -328,6 +330,8 @@ class Patch:
         """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
         if self._other or any(self._hooked) or is_transformed() or not self._fits(tensors, weights):
             return False
+        if self._device.type != "cpu" and torch.cuda.current_device() != self._device.index:
+            return False  # launches go to the current GPU
         if said := self._outside.changed():
             self.reason = said
             return False
@@ -339,14 +343,14 @@ class Patch:
         """Tell whether tensors and modes are those that were verified; a graph is made of this, too."""
         return (
             len(tensors) == len(self._specs)
-            and not torch.is_autocast_enabled("cpu")
+            and not torch.is_autocast_enabled(self._device.type)
             and self._fits_mode(tensors, weights)
-            and all(w.is_contiguous() for w in weights)
+            and all(w.is_contiguous() and w.device == self._device for w in weights)
             and all(
                 type(t) is torch.Tensor
                 and t.shape == shape
                 and t.dtype is dtype
-                and t.device.type == "cpu"
+                and t.device == self._device
                 and t.is_contiguous()
                 for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
             )

@@ -2,24 +2,27 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from ..bound import Rates, bound, rates_of
+from ..config import Settings
 from ..devices import Device, Peaks, peaks_of
 from ..errors import InputError, TaskError
 from ..profile.trace import Chain, TraceReport, analyse, read_trace
 from ..records import Numerics
+from ..store import DeviceLock
 from ..tasks import Problem, one_thread
 from ..tasks.capture import trace as graph_of
 from ._budget import Overlaps, Stream
 from ._capture import Capture, Captured, capture_model
 from ._choose import choose
-from ._device import device_of_models
+from ._clock import Clock, HostClock, clock_of
+from ._device import device_of_models, moved
 from ._look import LEAST_SHARE, Look
 from ._minutes import regions_s, whole_s
 from ._native import native_us
@@ -30,6 +33,7 @@ from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._timing import Timed, timed
 from ._traced import chains_in
+from ._unusual import reads_values
 from ._whole_task import whole_task
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
@@ -61,6 +65,8 @@ class Planned:
     """Region → where it is."""
     timed: dict[str, Timed]
     """Graph → its times."""
+    place: str = "cpu"
+    """The device, as torch calls it."""
 
 
 def plan(
@@ -72,7 +78,7 @@ def plan(
     Args:
         target: The model.
         inputs: Inputs of one call, for a module that is passed as it is.
-        device: `cpu`, the default and so far the only one.
+        device: `cpu`, the default, or `cuda`, `cuda:N`.
         minutes: The budget that the set of regions is chosen for.
         trace: A trace of the model on a GPU that `torch.profiler` exported, `.json` or `.json.gz`: what it shows is
             part of the plan, and each region names the chains of kernels that it would fuse.
@@ -93,16 +99,17 @@ def planned(
     begun = time.monotonic()
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs)
     loaded = replace(loaded, numerics=numerics)
-    peaks, rates = peaks_of(device), rates_of(device)
+    peaks, rates, place = peaks_of(device), rates_of(device), device.torch_device
+    loaded, there = moved(loaded, "cpu"), moved(loaded, place)
     with _steady(device) as (clock, notes):
-        _check_runs(loaded)
+        _check_runs(there)
         captured = capture_model(loaded)
-        times = {
-            piece.name: timed(
-                piece, loaded.whole, seconds=_TIMING_S / len(captured.pieces), wait=_wait(device), clock=clock
-            )
-            for piece in captured.pieces
-        }
+        seconds = _TIMING_S / max(len(captured.pieces), 1)
+        with _alone(device):
+            times = {
+                piece.name: timed(piece, there.whole, seconds=seconds, clock=clock, place=place)
+                for piece in captured.pieces
+            }
         found, regions, native = _looked(captured, times, device, peaks, rates)
         if trace is not None and trace.device is not None:
             found = _with_chains(found, regions, trace.device.chains)
@@ -115,7 +122,7 @@ def planned(
         native=tuple(dict.fromkeys((*native, *unfit))), notes=(*loaded.notes, *notes),
         seconds=time.monotonic() - begun, parts=timed_parts(captured, times), trace=trace, **chosen,
     )  # fmt: skip
-    return Planned(made, loaded, captured, regions, times)
+    return Planned(made, loaded, captured, regions, times, place)
 
 
 def streams_of(rows: Sequence[PlannedRegion]) -> list[Stream]:
@@ -148,6 +155,9 @@ def _looked(
         for region in look.worth(in_piece.regions):
             if len(found) >= _MOST_LOOKED or time.process_time() > end:
                 break
+            if known := next((row for row in found if row.region == region.key), None):
+                found[found.index(known)] = look.also(known, region)
+                continue
             try:
                 found.append(look.at(region))
             except (Unprintable, TaskError, InputError) as error:
@@ -199,8 +209,12 @@ def _whole_row(
     loaded: Loaded, captured: Captured, times: Mapping[str, Timed], device: Device, peaks: Peaks, rates: Rates
 ) -> tuple[PlannedRegion | None, list[str]]:
     """Return what may be expected of one program for the whole model, or why it cannot be one task."""
-    if device.kind != "cpu" or not times:
+    if not times:
         return None, []
+    if captured.whole is None and (reader := reads_values(loaded.whole, loaded.whole.tensors)):
+        return None, [
+            f"the model as one program: {reader} reads values, by which other calls run other operators"
+        ]
     try:
         problem = Problem(whole_task(loaded, captured, times).task)
         workload = problem.task.workloads[0]
@@ -235,22 +249,28 @@ def _check_runs(loaded: Loaded) -> None:
 
 
 @contextmanager
-def _steady(device: Device) -> Iterator[tuple[Callable[[], float], list[str]]]:
+def _steady(device: Device) -> Iterator[tuple[Clock, list[str]]]:
     """Yield the clock to time with, and what to say about it.
 
     Where the processor is busy it is the processor time of one thread: a thread team that waits for a core, and wall
     time in which others run, tell nothing of the model. A team also spins while it waits, which costs many times what
-    the calls themselves take.
+    the calls themselves take. A GPU has a clock of its own.
     """
     if device.kind != "cpu" or os.getloadavg()[0] <= _BUSY * (os.cpu_count() or 1):
-        yield time.perf_counter, []
+        yield clock_of(device), []
         return
     with one_thread():
-        yield time.thread_time, ["timed in processor time of one thread: other work keeps this machine busy"]
+        yield (
+            HostClock(time.thread_time),
+            ["timed in processor time of one thread: other work keeps this machine busy"],
+        )
 
 
-def _wait(device: Device) -> Callable[[], None]:
-    return torch.cuda.synchronize if device.kind != "cpu" else lambda: None
+def _alone(device: Device) -> AbstractContextManager[None]:
+    """Hold a GPU while a model is timed on it, as all do who time there."""
+    if device.kind == "cpu":
+        return nullcontext()
+    return DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint).hold()
 
 
 __all__: Sequence[str] = ["Gain", "Plan", "Planned", "PlannedRegion", "plan", "planned"]

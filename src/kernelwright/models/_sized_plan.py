@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from ..records import Record
-from ._device import device_of_models
+from ._clock import clock_of
+from ._device import device_of_models, moved
 from ._plan import planned
 from ._plan_records import Gain, Plan, PlannedRegion
 from ._sizes import Sizes, eager_us_of, loaded_at, part_of
@@ -102,7 +103,7 @@ def plan_sizes(
     Args:
         target: `file.py:build` or a function; it takes the sizes by name and returns `(module, inputs)`.
         sizes: The sizes with their weights, at least two.
-        device: `cpu`, the default and so far the only one.
+        device: `cpu`, the default, or `cuda`, `cuda:N`.
         minutes: The budget for all of them, of which each gets its part of the weighted time.
 
     Raises:
@@ -111,7 +112,10 @@ def plan_sizes(
     """
     used, loaded = device_of_models(device), loaded_at(target, sizes)
     total = sum(one.weight for one in sizes)
-    spent = [one.weight * eager_us_of(model) for one, model in zip(sizes, loaded, strict=True)]
+    spent = [
+        one.weight * eager_us_of(moved(model, used.torch_device), clock=clock_of(used))
+        for one, model in zip(sizes, loaded, strict=True)
+    ]
     parts, left = list[SizedPart](), minutes
     for place, (one, model) in enumerate(zip(sizes, loaded, strict=True)):
         own = left * part_of(spent[place:])

@@ -16,6 +16,8 @@ import torch
 from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
+from ._clock import Clock, HostClock, clock_of
+from ._device import device_of_models, moved
 from ._joint import TrainedWhole
 from ._optimize import optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
@@ -99,7 +101,8 @@ def optimize_sizes(
     begun = time.monotonic()
     optimize = optimize or (optimize_training if training else optimize_model)
     loaded = loaded_at(target, sizes)
-    eager_us = [eager_us_of(one, training) for one in loaded]
+    used = device_of_models(options.get("device"))
+    eager_us = [eager_us_of(moved(one, used.torch_device), training, clock_of(used)) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []
@@ -184,8 +187,9 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
             )
 
 
-def eager_us_of(loaded: Loaded, training: bool = False) -> float:
+def eager_us_of(loaded: Loaded, training: bool = False, clock: Clock | None = None) -> float:
     """Return the least microseconds of a call in eager torch, with its backward pass if it is trained."""
+    clock = clock or HostClock()
     whole, times = loaded.whole, list[float]()
     trained = None
     if training:
@@ -193,10 +197,12 @@ def eager_us_of(loaded: Loaded, training: bool = False) -> float:
         trained = TrainedWhole(loaded.module, loaded.args, loaded.kwargs)
     with torch.set_grad_enabled(training), unchanged(whole), torch.random.fork_rng(devices=[]):
         for _ in range(_CALLS):
-            begun = time.perf_counter()
+            begun = clock.mark()
             if trained is None:
                 whole(*whole.tensors)
             else:
                 trained.differentiated()
-            times.append((time.perf_counter() - begun) * 1e6)
+            ended = clock.mark()
+            clock.settle()
+            times.append(clock.between_us(begun, ended))
     return min(times)

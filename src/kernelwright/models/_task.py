@@ -97,12 +97,13 @@ def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
         f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}",
     ]
     unpack = UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
+    where = "a0.device" if text.inputs else "w0.device"
     return _FILE.format(
         imports="",
         unpack=unpack,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=arguments,
-        body="".join(f"\n        {line}" for line in body),
+        body="".join(f"\n        {timed.placed(line, where)}" for line in body),
         inputs="".join(f"\n        {line}," for line in inputs),
     )
 
@@ -156,15 +157,17 @@ def graph_text(capture: Capture, timed: Timed, drawing: Mapping[str, str] = Mapp
     names |= {name: f"self.w{i}" for i, name in enumerate(capture.weights)}
     names |= {name: f"self.c{i}" for i, name in enumerate(capture.constants)}
     lines = []
+    device = f"{next(iter(names.values()))}.device"  # where it is asked for its sizes alone, that is meta
     for number, node in enumerate(capture.nodes):
-        lines.append(f"v{number} = {expression(node, lambda n: names[n])}")
+        text = expression(node, lambda n: names[n]).replace("torch.device('cpu')", device)
+        lines.append(f"v{number} = {text}")
         names[node.name] = f"v{number}"
     lines += [f"{names[old]}.copy_({names[new]})" for old, new in capture.mutations]
     results = [names[o] for o in capture.outputs]
     lines.append(f"return {listed(results) if len(results) > 1 else results[0]}")
     weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(capture.weights)]
     weights += [
-        f"self.register_buffer('c{i}', {packed(v)}, persistent=False)"
+        f"self.register_buffer('c{i}', {packed(v)}.to(torch.get_default_device()), persistent=False)"
         for i, v in enumerate(capture.constants.values())
     ]
     inputs = [drawing.get(n) or _input(timed.facts[n], capture.values[n]) for n in capture.inputs]
@@ -173,6 +176,6 @@ def graph_text(capture: Capture, timed: Timed, drawing: Mapping[str, str] = Mapp
         unpack=UNPACK,
         weights="".join(f"\n        {line}" for line in weights),
         arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
-        body="".join(f"\n        {line}" for line in lines),
+        body="".join(f"\n        {timed.placed(line, 'a0.device')}" for line in lines),
         inputs="".join(f"\n        {line}," for line in inputs),
     )

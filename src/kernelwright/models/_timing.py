@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ._capture import Capture
+from ._clock import Clock, HostClock, overhead_us
 from ._target import Whole, unchanged
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
@@ -49,6 +50,15 @@ class Timed:
     """What every tensor was like."""
     rounds: int
     """Calls behind the medians."""
+    place: str = "cpu"
+    """The device, as torch calls it."""
+
+    def placed(self, text: str, name: str) -> str:
+        """Return Python that a graph was printed as, with the device on which it was timed under this name.
+
+        Graphs are captured on the processor, and name it where they make tensors.
+        """
+        return text if self.place == "cpu" else text.replace("torch.device('cpu')", name)
 
     def region_us(self, capture: Capture, start: int, stop: int) -> float:
         """Return the microseconds of the nodes from `start` up to `stop`."""
@@ -61,62 +71,80 @@ class Timed:
 
 
 def timed(
-    capture: Capture, whole: Whole, *, seconds: float = 3.0, wait: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Timed:  # fmt: skip
+    capture: Capture, whole: Whole, *, seconds: float = 3.0, clock: Clock | None = None, place: str = "cpu"
+) -> Timed:
     """Call the model as its owner does and then its graph node by node, in turns, and time both.
 
-    Covers: caches as the nodes before leave them; the timer's own time, which is taken off; other work on the machine,
+    Covers: caches as the nodes before leave them; the clock's own time, which is taken off; other work on the machine,
     which meets both alike.
     Does not cover: on a GPU, what overlaps; the time of Python code between operators, which is no node's.
 
     Args:
         capture: The graph with its inputs and weights.
-        whole: The model; its buffers are as they were when this returns.
+        whole: The model, on the device; its buffers are as they were when this returns.
         seconds: About how long to time for; five rounds are made in any case.
-        wait: Waits for the device.
-        clock: Seconds; on one thread of a busy machine, those of the processor.
+        clock: Takes the time; on one thread of a busy machine, that of the processor.
+        place: The device, as torch calls it.
     """
+    clock = clock or HostClock()
     spent: dict[str, list[float]] = {n.name: [] for n in capture.nodes}
     wholes: list[float] = []
     facts: dict[str, Fact] = {}
+    held = _held(capture, whole, place)
     with torch.no_grad(), torch.random.fork_rng(), unchanged(whole):
-        _run(capture, lambda _, call: call(), facts)
+        _run(capture, held, lambda _, call: call(), facts)
         whole(*whole.tensors)
-        overhead = _overhead_us(clock)
+        clock.settle()
+        overhead = overhead_us(clock)
+        marks: list[tuple[str, Any, Any]] = []
 
         def clocked(node: fx.Node, call: Callable[[], Any]) -> Any:
-            begun = clock()
+            begun = clock.mark()
             result = call()
-            wait()
-            spent[node.name].append((clock() - begun) * 1e6)
+            marks.append((node.name, begun, clock.mark()))
             return result
 
         end = time.perf_counter() + seconds
         while len(wholes) < _LEAST_ROUNDS or (len(wholes) < _MOST_ROUNDS and time.perf_counter() < end):
-            begun = clock()
+            begun = clock.mark()
             whole(*whole.tensors)
-            wait()
-            wholes.append((clock() - begun) * 1e6)
-            _run(capture, clocked, None)
+            ended = clock.mark()
+            _run(capture, held, clocked, None)
+            clock.settle()
+            wholes.append(clock.between_us(begun, ended))
+            for name, first, last in marks:
+                spent[name].append(clock.between_us(first, last))
+            marks.clear()
     medians = {name: max(statistics.median(times) - overhead, 0.0) for name, times in spent.items()}
-    return Timed(medians, statistics.median(wholes), facts, len(wholes))
+    return Timed(medians, statistics.median(wholes), facts, len(wholes), place)
 
 
 def untimed(capture: Capture) -> Timed:
     """Run a graph once for what its tensors are like; no time is taken."""
     facts: dict[str, Fact] = {}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        _run(capture, lambda _, call: call(), facts)
+        _run(capture, {**capture.values, **capture.constants}, lambda _, call: call(), facts)
     return Timed({}, 0.0, facts, 0)
 
 
+def _held(capture: Capture, whole: Whole, place: str) -> dict[str, torch.Tensor]:
+    """Return what the graph reads, on the device: weights as the model there has them."""
+    held = {**capture.values, **capture.constants}
+    if place == "cpu":
+        return held
+    state = whole.state_dict(keep_vars=True)
+    weights = {node: state[name].detach() for node, name in capture.weights.items() if name in state}
+    return {name: weights.get(name, value).to(place) for name, value in held.items()}
+
+
 def _run(
-    capture: Capture, each: Callable[[fx.Node, Callable[[], Any]], Any], facts: dict[str, Fact] | None
-) -> None:
+    capture: Capture, held: Mapping[str, torch.Tensor], each: Callable[[fx.Node, Callable[[], Any]], Any],
+    facts: dict[str, Fact] | None,
+) -> None:  # fmt: skip
     """Run every node, and drop values as soon as nothing reads them, as eager torch does."""
     lasting = {*capture.outputs, *(new for _, new in capture.mutations)}
-    values: dict[str, Any] = {**capture.values, **capture.constants}
+    values: dict[str, Any] = dict(held)
+    place = next((v.device for v in held.values()), torch.device("cpu"))
     owners = (
         {v.untyped_storage().data_ptr(): k for k, v in values.items() if v.numel()}
         if facts is not None
@@ -127,12 +155,13 @@ def _run(
     last = _last_uses(capture, lasting)
     for node in capture.nodes:
         args, kwargs = fx.map_arg((node.args, dict(node.kwargs)), lambda n: values[n.name])
+        kwargs = {k: place if isinstance(v, torch.device) else v for k, v in kwargs.items()}
         values[node.name] = each(node, lambda n=node, a=args, k=kwargs: n.target(*a, **k))  # type: ignore[misc]
         if facts is not None and isinstance(values[node.name], torch.Tensor):
             value = values[node.name]
-            place = value.untyped_storage().data_ptr()
-            facts[node.name] = _fact(value, owners.get(place, "") if value.numel() else "")
-            owners[place] = owners.get(place, node.name)
+            memory = value.untyped_storage().data_ptr()
+            facts[node.name] = _fact(value, owners.get(memory, "") if value.numel() else "")
+            owners[memory] = owners.get(memory, node.name)
         for name in last.get(node.name, ()) if facts is None else ():
             del values[name]
 
@@ -160,18 +189,3 @@ def _fact(value: torch.Tensor, views: str) -> Fact:
     rms = float(wide.square().mean().sqrt()) if real and finite and not empty else 0.0
     low, high = (0.0, 0.0) if empty else (float(wide.min()), float(wide.max()))
     return Fact(tuple(value.shape), value.dtype, value.is_contiguous(), finite, rms, low, high, views)
-
-
-def _overhead_us(clock: Callable[[], float]) -> float:
-    """Return what the timer takes by itself around a call of nothing."""
-
-    def nothing() -> None:
-        return None
-
-    def spans() -> Iterator[float]:
-        for _ in range(200):
-            begun = clock()
-            nothing()
-            yield (clock() - begun) * 1e6
-
-    return statistics.median(spans())

@@ -27,7 +27,8 @@ class TrainingPatch(Patch):
     native model answers whatever `Patch` leaves to it, and besides: calls without gradients, other frozen parameters
     than those that were judged, and eval mode if training mode was judged. A call that gets no `backward` has cost that
     of one. Weights that are changed between a call and its `backward` change nothing. Torch draws random numbers, as of
-    dropout, in the order of the model; buffers that a step changes, as of batch norm, change in the call.
+    dropout, in the order of the model, and draws them again where the kernel declines the call after that; buffers that
+    a step changes, as of batch norm, change in the call.
 
     Does not cover: second derivatives, and gradients through other results than the loss; both raise an error.
     """
@@ -75,11 +76,18 @@ class TrainingPatch(Patch):
 
     def _step(self, count: int, *given: torch.Tensor) -> Any:
         """Return the tensors of the model's result, given a call's tensors and the weights; change the buffers."""
-        drawn, weights, form = draw(self._form.drawn), given[count:], self._form
+        weights, form = given[count:], self._form
+        before = torch.default_generator.get_state() if form.drawn else None
+        drawn = draw(form.drawn)
         apply: Callable[..., Any] = _Loss.apply
-        loss, *more = apply(
-            self._kernel, self._wants, form, count + len(drawn), *given[:count], *drawn, *weights
-        )
+        try:
+            loss, *more = apply(
+                self._kernel, self._wants, form, count + len(drawn), *given[:count], *drawn, *weights
+            )
+        except (NotImplementedError, RuntimeError):
+            if before is not None:  # the native model, which answers what a kernel declines, draws the same
+                torch.default_generator.set_state(before)
+            raise
         others, updates = more[: form.others], more[form.others :]
         with torch.no_grad():
             for place, new in zip(self._changed, updates, strict=True):

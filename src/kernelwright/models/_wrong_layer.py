@@ -99,7 +99,7 @@ def wrong_layer(
             again = assemble(changed, timed, kernels, state, names)
         else:
             again = _written_again(task, candidate)
-        with judging(task, device="cpu", baselines=("eager",), store=store, minutes=_MINUTES) as ask:
+        with judging(task, device=plan.place, baselines=("eager",), store=store, minutes=_MINUTES) as ask:
             findings = ask(again, True).findings
     except (KernelwrightError, Unprintable):
         return ""

@@ -16,9 +16,13 @@ from torch import Tensor, _compile
 from ._channel import Message
 from ._types import OutputFact
 
+_WORKERS = tuple(
+    f"kernelwright.sandbox.{name}" for name in ("_worker_state", "_worker_main", "_cuda", "_channel")
+)
+"""What the judge runs in a worker next to the candidate."""
 _WATCHED = (
     "torch", "torch.nn.functional", "torch.cuda", "torch.testing", "torch.utils.data", "torch.random", "numpy",
-    "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
+    "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys", *_WORKERS,
 )  # fmt: skip
 _CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function, torch.cuda.Event, torch.cuda.Stream)
 _SET_BY_COMPILER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
@@ -30,6 +34,8 @@ _SET_BY_LANGUAGE = {
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
+_COMPILERS_RECURSION = 2000
+"""The limit to which torch's compiler raises a lower one, and leaves it."""
 _PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.conv", "mkldnn.matmul", "mkldnn.rnn")
 """Backends of torch that each have a precision of products in float32."""
 _MOVING = frozenset(
@@ -211,12 +217,17 @@ def _watched_names() -> dict[str, Any]:
         module = sys.modules.get(name)
         if module is not None:
             found |= {f"{name}.{k}": v for k, v in vars(module).items() if _stable(v)}
-    for kind in _CLASSES:
+    for kind in (*_CLASSES, *_worker_classes()):
         for name in dir(kind):
             value = inspect.getattr_static(kind, name, None)
             if callable(value) or isinstance(value, property):
                 found[f"{kind.__module__}.{kind.__qualname__}.{name}"] = value
     return {name: value for name, value in found.items() if name not in _MOVING}
+
+
+def _worker_classes() -> list[type]:
+    modules = [sys.modules[name] for name in _WORKERS if name in sys.modules]
+    return [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
 
 
 def _stable(value: Any) -> bool:
@@ -253,7 +264,7 @@ def _flags() -> dict[str, str]:
         "cuda_bf16_reduction": backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
         "flush_denormal": torch.tensor([1e-310], dtype=torch.float64).mul(1).item() == 0,
         "floating_point_rounding": 1.0 + 2.0**-53 + 2.0**-53,
-        "recursion_limit": sys.getrecursionlimit(),
+        "recursion_limit": max(sys.getrecursionlimit(), _COMPILERS_RECURSION),
     }
     for name in _PRECISIONS:  # where nothing says otherwise, "none" is the same as "ieee"
         flags[f"fp32_precision of {name}"] = attrgetter(name)(backends).fp32_precision.replace("none", "ieee")

@@ -36,7 +36,7 @@ from ._modelled import Model
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 20
+HARNESS_VERSION = 21
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
@@ -63,7 +63,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-20:eager,compile'
+        'kernelwright-21:eager,compile'
     """
 
     def __init__(
@@ -332,7 +332,7 @@ class Acceptance:
                 self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds, disabled=left_out,
                 deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
-                on_right=lambda: self._pool.prepare(natives),
+                on_right=lambda: self._pool.prepare(natives), hopeless_us=self._bench.hopeless_us,
             )  # fmt: skip
 
     def _measure(

@@ -22,6 +22,7 @@ from ._cost import cost
 from ._functions import TAKEN
 from ._product import is_product
 from ._program import Choice, Printer
+from ._replay import is_replayable
 
 __all__ = ["FORMS", "Choice", "Unprintable", "cost", "render", "space"]
 
@@ -67,4 +68,6 @@ def space(program: Program) -> Space:
             Parameter(name="block_n", values=(0, 128, 64, 32, 16)),
             Parameter(name="block_k", values=(0, 32, 64, 16)), Parameter(name="precision", values=("ieee", "tf32x3")),
         ]  # fmt: skip
+    if is_replayable(program):
+        found.append(Parameter(name="replay", values=(True, False)))
     return Space(parameters=tuple(found))

@@ -14,6 +14,7 @@ from ._functions import used
 from ._launches import Launch, launches
 from ._lines import tidied
 from ._product import Product, extent, is_product, largest
+from ._replay import is_replayable, replaying
 from ._states import PROGRAMS, part_buffer
 
 _DEPTH_ALIGNED = 16
@@ -53,6 +54,8 @@ class Choice:
     """
     block_k: int = 0
     """Inner elements of a tile; 0 for 16 if float32 is multiplied exactly, without tensor cores, and else 32."""
+    replay: bool = False
+    """Whether launches are recorded in a CUDA graph, and replayed."""
     precision: str = "ieee"
     """How float32 is multiplied: `ieee` exactly, `tf32x3` nearly so and on tensor cores."""
 
@@ -78,12 +81,19 @@ class Printer:
         self.dialect = Blocks(wide=wide, large=large)
         arguments = [b for b in self.program.buffers if b.role == "argument"]
         device = f"{arguments[0].name}.device" if arguments else '"cpu"'
-        calls = Calls(self.program, self.graph, self.program.name, self._launch, device=device)
-        function = calls.lines()
+        replayed = self.choice.replay and is_replayable(self.program)
+        name = f"{self.program.name}_once" if replayed else self.program.name
+        function = Calls(self.program, self.graph, name, self._launch, device=device).lines()
+        if replayed:
+            inputs = sorted(
+                (b for b in arguments if b.name not in self.program.weights), key=lambda b: b.position
+            )
+            function += replaying(self.program.name, name, inputs)
         kernels = "\n".join(self.kernels)
         lines = [
             f'"""{title.strip()}\n"""' if "\n" in title.strip() else f'"""{title.strip()}"""',
-            "", "import torch", "import triton", "import triton.language as tl", "",
+            "", *(["import threading", ""] if replayed else []),
+            "import torch", "import triton", "import triton.language as tl", "",
             *(["aten = torch.ops.aten", ""] if any("aten." in line for line in function) else []),
             *self._evidence(), "", "",
             *used(kernels), kernels, *function,
