@@ -17,12 +17,10 @@ def without_npu(text: str, name: str) -> str:
         TaskError: it calls an operator of the NPU, and its docstring does not define it.
 
     Example:
-        >>> print(without_npu("import torch_npu\\nclass Model:\\n  'def forward(self, x): return x'", "identity"))
-        class Model:
-            'def forward(self, x): return x'
-        <BLANKLINE>
-            def forward(self, x):
-                return x
+        >>> text = "class Model:\\n 'def forward(self, x): return -x'\\n"
+        >>> text += " def forward(self, x): return torch_npu.npu_neg(x)"
+        >>> without_npu(text, "neg").split()[-2:]
+        ['return', '-x']
     """
     if _PACKAGE not in text:
         return text
