@@ -29,6 +29,8 @@ from ._target import Loaded
 _DEADLINE_S = 120.0
 _MOST = 8
 """Programs whose memory is measured, the fastest ones."""
+_TRUSTED = ("schedule", "inductor", "partition")
+"""Whose programs run outside the sandbox for that; of others the accepted one alone, which a patch would run too."""
 _WARM = 2
 """Calls before the one that is measured."""
 
@@ -95,7 +97,12 @@ def programs_of(
         tried: What came of each program.
         accepted: The one that was accepted, if any.
     """
-    timed = [(e.decision.speedup.median, e.candidate) for e in tried if e.decision.speedup is not None]
+    timed = [
+        (e.decision.speedup.median, e.candidate)
+        for e in tried
+        if e.decision.speedup is not None
+        and (e.candidate.proposer in _TRUSTED or (accepted is not None and e.candidate.key == accepted.key))
+    ]
     best = sorted(timed, key=lambda pair: -pair[0])[:_MOST]
     if not best:
         return ()
@@ -119,10 +126,13 @@ def _native_peaks(loaded: Loaded) -> dict[str, int | None]:
 
     def measured(call: Callable[..., Any]) -> int | None:
         def step() -> None:
-            whole.zero_grad()
             call(*whole.tensors)[whole.loss].backward()
+            whole.zero_grad()  # so that the next call starts without gradients, as programs do
 
-        return peak_bytes(step)
+        try:
+            return peak_bytes(step)
+        except Exception:  # noqa: BLE001  the model's own code runs under the compiler, and may raise anything
+            return None
 
     with torch.random.fork_rng(devices=[]), quiet(), one_thread():
         try:

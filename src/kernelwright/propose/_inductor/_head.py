@@ -49,11 +49,11 @@ def without_head(graph: fx.GraphModule, seed: fx.Node) -> Cut:
     """Take the head out of a step's graph.
 
     Args:
-        graph: The step, operator by operator; changed in place.
+        graph: The step, operator by operator; changed in place, also where that fails.
         seed: The gradient of its loss, which is one.
 
     Raises:
-        NoHeadError: it has none, or one that is not covered; the graph is as it was.
+        NoHeadError: it has none, or one that is not covered.
     """
     losses = graph.graph.find_nodes(op="call_function", target=_aten.nll_loss_backward.default)
     if len(losses) != 1:
