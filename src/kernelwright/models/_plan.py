@@ -22,7 +22,7 @@ from ._budget import Overlaps, Stream
 from ._capture import Capture, Captured, capture_model
 from ._choose import choose
 from ._clock import Clock, HostClock, clock_of
-from ._device import device_of_models
+from ._device import device_of_models, moved
 from ._look import LEAST_SHARE, Look
 from ._minutes import regions_s, whole_s
 from ._native import native_us
@@ -99,7 +99,7 @@ def planned(
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs)
     loaded = replace(loaded, numerics=numerics)
     peaks, rates, place = peaks_of(device), rates_of(device), device.torch_device
-    loaded, there = loaded.on("cpu"), loaded.on(place)
+    loaded, there = moved(loaded, "cpu"), moved(loaded, place)
     with _steady(device) as (clock, notes):
         _check_runs(there)
         captured = capture_model(loaded)
