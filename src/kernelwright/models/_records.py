@@ -117,6 +117,19 @@ class StepsOutcome(Record):
         return self.decision is DecisionStatus.IMPROVED
 
 
+class StepProgram(Record):
+    """One way to compute forward and backward of a training step: time beside memory."""
+
+    what: str
+    """`eager`, `compile`, or who proposed a program and what it is."""
+    speedup: float | None
+    """Of a program that was right, over the best native form; none of that itself."""
+    peak_bytes: int | None
+    """By how many bytes a call makes a process grow at most, gradients included; none where that is not known."""
+    kept: bool = False
+    """Whether it is the accepted program."""
+
+
 class ModelResult(Record):
     """The outcome of optimising a model: the verdict on the whole, and what came of each region."""
 
@@ -150,6 +163,8 @@ class ModelResult(Record):
     """For a training step, what else it takes and returns."""
     steps: StepsOutcome | None = None
     """Of whole steps with an optimizer, where one was named."""
+    programs: tuple[StepProgram, ...] = ()
+    """For a training step, the native forms and then the programs that were timed, the fastest first."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None
