@@ -3,11 +3,13 @@
 The first programs of the schedule engine are built with their defaults and called in turn with the native model, in a
 process of their own, in processor time of one thread; the search finds them built. Nothing is verified.
 
-Covers: machines that other work keeps busy; programs that crash or hang.
-Does not cover: what the search gains beyond its first programs, apart from what it gained in other models.
+Covers: programs that crash or hang.
+Does not cover: busy machines, on which there is no pilot; what the search gains beyond its first programs, apart from
+what it gained in other models.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -57,8 +59,10 @@ def piloted(task: Task, seconds: float) -> float | None:
     """Return the part of eager torch's time that the fastest of a model's first programs takes.
 
     Returns:
-        None where none of them answers right in these seconds.
+        None where none of them answers right in these seconds, and on a busy machine, where the search needs them.
     """
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        return None
     command = [sys.executable, "-m", __name__]
     try:
         done = subprocess.run(
