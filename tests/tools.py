@@ -190,6 +190,7 @@ TOOLS = {
     "transformers": Tool(_package("transformers"), "no transformers package", "models of transformers"),
     "kernels": Tool(_package("kernels"), "no kernels package", "packages in the layout of the kernels library"),
     "ray": Tool(_package("ray"), "no ray package", "evaluations on a cluster"),
+    "pyarrow": Tool(_package("pyarrow"), "no pyarrow package", "BackendBench's table of recorded calls"),
     "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
     "Chromium": Tool(

@@ -106,6 +106,22 @@ THROUGH(largest_of_repeats, float, float, WholeReduceMax(c, a, 64, 8, 1, 1, 8))
 THROUGH(smallest, float, float, ReduceMin(c, a, work.Get<float>(), 512, true))
 THROUGH(sums_of_blocks, float, float, BlockReduceSum(c, a, 8, 64, 1, 1, 8))
 THROUGH(sums_of_pairs, half, half, PairReduceSum(c, a, 4, 128, 1, 1, 8))
+THROUGH(copied, float, float, Copy(c, a, (uint64_t)32, (uint8_t)4, CopyRepeatParams(1, 2, 4, 16)))
+THROUGH(multiplied_on, float, float, {
+  Adds(c, a, 1.0f, 512);
+  FusedMulAdd(c, a, a, 512);
+})
+template <typename T>
+__aicore__ inline void gathered(const LocalTensor<T>& c, const LocalTensor<T>& a, TBuf<TPosition::VECCALC>& work, int64_t option) {
+  LocalTensor<int32_t> places = work.Get<int32_t>();
+  for (uint32_t i = 0; i < 200; ++i) places.SetValue(i, (int32_t)((199 - i) * sizeof(T) + (i == 150 ? option & ~1 : 0)));
+  SetFlag<HardEvent::S_V>(EVENT_ID0);
+  WaitFlag<HardEvent::S_V>(EVENT_ID0);
+  Gather(c, a, places.ReinterpretCast<uint32_t>(), (uint32_t)(8 * sizeof(T)), option == 1 ? 300 : 200);  // @gather_odd @gather_far @gather_unwritten
+}
+THROUGH(gathered_float, float, float, gathered(c, a, work, option))
+THROUGH(gathered_half, half, half, gathered(c, a, work, option))
+THROUGH(there_and_back, float, float, Duplicate(c, ToFloat(ToBfloat16(1.01f)), 512))
 THROUGH(chosen, float, float, {
   LocalTensor<uint8_t> bits = work.Get<uint8_t>();
   CompareScalar(bits, a, 0.5f, CMPMODE::GT, 512);

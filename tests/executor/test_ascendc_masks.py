@@ -73,6 +73,30 @@ def test_reductions_are_right_and_give_an_index(through):
     assert torch.equal(through("chosen", x, torch.float32), torch.where(x > 0.5, x, -torch.ones(512)))
 
 
+def test_copies_and_gathers_take_what_they_name(through):
+    x = torch.randn(512)
+    assert torch.equal(
+        through("copied", x, torch.float32)[:128],
+        x.view(-1, 2, 8)[:, 0].flatten()[:256].view(4, 64)[:, :32].flatten(),
+    )
+    torch.testing.assert_close(through("multiplied_on", x, torch.float32), x * (x + 1) + x)
+    for name, values in {"float": x, "half": x.half()}.items():
+        found = through(f"gathered_{name}", values, values.dtype)
+        assert torch.equal(found[:200], values[8:208].flip(0))
+        assert not found[200:].any()
+    assert through("there_and_back", x, torch.float32)[0] == torch.tensor(1.01).bfloat16().float()
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "kind"),
+    [("odd", 2, "misaligned"), ("far", 1 << 16, "out-of-bounds"), ("unwritten", 1, "uninitialised")],
+)
+def test_a_gather_of_what_is_not_there_is_found(through, name, option, kind):
+    with pytest.raises(RuntimeError) as error:
+        through("gathered_float", torch.randn(512), torch.float32, option=option)
+    assert kind_at_mark(SOURCE, f"gather_{name}", error) == kind
+
+
 def neighbours(x, dtype):
     """Return the largest value of a narrow type that is at most `x`, and the least that is at least `x`."""
     near = x.to(dtype)

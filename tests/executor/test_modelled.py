@@ -1,6 +1,9 @@
 """Modelled times: the right term and interval on planted counters, and what cannot be modelled."""
 
 import dataclasses
+import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from kernelwright.executor.device import KEPT_RUNS, device
 from kernelwright.executor.modelled import modelled, registers_of
 
 H100, A100 = specs()["h100-sxm"], specs()["a100-sxm-80"]
+TIMES = Path(__file__).parents[2] / "benchmarks/results/h200/2026-11-26-executor-times.jsonl"
 BLOCKS = 132 * 16
 
 
@@ -97,6 +101,35 @@ def test_what_cannot_be_modelled_is_said():
         modelled(Counters(), H100)
     with pytest.raises(InputError, match="no tensor rate of e4m3"):
         modelled(planted(tensor={"e4m3": 1}), A100)
+    for word in ("barrier.cluster.arrive", "mapa.u64"):
+        with pytest.raises(InputError, match="blocks that meet in clusters"):
+            modelled(planted({word: 1}), H100)
+
+
+def test_loads_of_constants_may_come_one_after_another():
+    made = modelled(planted({"ld.const.f32": 900 * BLOCKS, "ld.param.u64": 8 * BLOCKS}), H100)
+    assert made.terms_us["constant"] == (0, pytest.approx(16 * 900 * 27 / 1.98e3, rel=0.01))
+
+
+def test_no_time_that_a_device_took_lies_beyond_its_interval():
+    """Terms that are newer than the rows are modelled again, for the same multiprocessors; the others are the rows'."""
+    rows = [json.loads(line) for line in TIMES.read_text().splitlines()[1:]]
+    clusters, ratios = 0, []
+    for row in rows:
+        told = row["counters"]
+        counted = planted(told["instructions"], blocks=told["blocks"], threads=math.prod(row["block"]))
+        try:
+            newer = modelled(counted, H100, scale=row["scale"]).terms_us
+        except InputError:
+            clusters += 1
+            continue
+        terms = row["modelled"]["terms_us"] | {n: newer[n] for n in ("launch", "constant") if n in newer}
+        low, high = max(t[0] for t in terms.values()), sum(t[1] for t in terms.values())
+        assert low <= row["us"] <= high, (row["name"], low, row["us"], high)
+        ratios.append((row["us"], (low * high) ** 0.5))
+    assert (len(ratios), clusters) == (80, 2)
+    places = [np.argsort(np.argsort(side)) for side in zip(*ratios, strict=True)]
+    assert np.corrcoef(*places)[0, 1] > 0.94
 
 
 def test_more_launches_than_are_kept_have_no_model():

@@ -99,6 +99,14 @@ def test_what_cannot_be_launched(grid, block, shared, arguments, message):
         k(grid, block, [np.zeros(1, np.int32)] * arguments, shared_bytes=shared)
 
 
+def test_shared_memory_that_a_kernel_declares_counts():
+    text = kernel(".shared .align 4 .b8 s[1099511627776];" + WRITE.format(""))
+    with pytest.raises(
+        InputError, match=r"^8 bytes of shared memory and 1099511627776 that 'k' declares; a block has"
+    ):
+        Module.load(text)["k"](1, 1, [np.zeros(1, np.int32)], shared_bytes=8)
+
+
 def test_arguments_of_the_wrong_kind():
     k = Module.load(kernel(WRITE.format(""), ".param .u64 x, .param .u32 n"))["k"]
     with pytest.raises(InputError, match="argument 1 is 'many'"):

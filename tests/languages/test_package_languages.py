@@ -1,6 +1,8 @@
 """Languages of Python packages: what is said where the package is missing, and what a build does."""
 
 import importlib.metadata
+import os
+import sys
 
 import pytest
 
@@ -66,10 +68,11 @@ def test_without_a_gpu_the_language_alone_cannot_load_and_nothing_is_timed(langu
     assert not language().timeable("cpu")
 
 
-def test_what_a_package_leaves_in_the_environment_is_taken_away(tmp_path, monkeypatch) -> None:
-    import os
-
-    (tmp_path / "leaves_a_variable.py").write_text("import os\nos.environ['LEFT_BEHIND'] = '1'\nVALUE = 3\n")
+def test_what_a_package_leaves_behind_is_taken_away(tmp_path, monkeypatch) -> None:
+    lines = ("import os, sys", "os.environ['LEFT_BEHIND'] = '1'", "sys.excepthook = print", "VALUE = 3")
+    (tmp_path / "leaves_things.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
-    assert imported("leaves_a_variable").VALUE == 3
+    hook = sys.excepthook
+    assert imported("leaves_things").VALUE == 3
     assert "LEFT_BEHIND" not in os.environ
+    assert sys.excepthook is hook

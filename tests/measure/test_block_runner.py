@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.measure._block_runner import BlockRunner
+from kernelwright.measure._block_runner import BlockRunner, _calls_us
 from kernelwright.measure._content import Content
 from kernelwright.records import Split
+from kernelwright.sandbox import Reply
 from kernelwright.tasks import Problem, load_task
 
 TASK = """
@@ -97,3 +98,10 @@ def test_what_a_request_takes_is_asked_of_a_baseline_and_on_a_gpu_alone(problem,
         SimpleNamespace(name="eager", worker=baseline),
     ]
     assert runner._handshake_us() == least_us
+
+
+@pytest.mark.parametrize(
+    ("time_us", "device_us", "left_us"), [(900.0, 100.0, 600.0), (900.0, 800.0, 800.0), (200.0, 0.0, 1.0)]
+)
+def test_what_a_request_takes_is_never_taken_off_what_the_gpu_worked(time_us, device_us, left_us):
+    assert _calls_us(Reply(time_us, 0.0, 1, 0, device_us), handshake_us=300.0) == left_us

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 
+from kernelwright.sandbox import _worker_state
 from kernelwright.sandbox._self_report import Witness
 
 
@@ -59,3 +60,12 @@ def test_the_recursion_that_torchs_compiler_allows_itself_is_no_candidates_doing
         assert witness.report()["flags"] == reported
     finally:
         sys.setrecursionlimit(usual)
+
+
+def test_code_of_the_worker_that_was_replaced_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness()
+    witness.remember()
+    monkeypatch.setattr(_worker_state.WorkerState, "plan", lambda *_: [])
+    monkeypatch.setattr(_worker_state, "places", lambda *_: None)
+    place = "kernelwright.sandbox._worker_state"
+    assert set(witness.report()["patched"]) == {f"{place}.WorkerState.plan", f"{place}.places"}

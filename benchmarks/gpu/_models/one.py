@@ -16,7 +16,9 @@ from typing import Any
 import torch
 
 from kernelwright import patch
+from kernelwright.devices import detect
 from kernelwright.models import ModelResult, load_model, optimize_model, plan
+from kernelwright.models._device import moved
 from kernelwright.search import Event
 from kernelwright.store import Store
 
@@ -89,7 +91,7 @@ def tried(store: Path) -> list[Row]:
 
 def patched(target: str, device: str, result: ModelResult, store: Path) -> Row:
     """Call the patched model on the GPU beside the native one, and time both by the wall."""
-    there = load_model(target).on(torch.device(device, torch.cuda.current_device()).__str__())
+    there = moved(load_model(target), detect(device).torch_device)
     inputs = there.whole.tensors
 
     def taken(call: Callable[..., Any]) -> float:

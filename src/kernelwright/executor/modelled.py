@@ -7,10 +7,10 @@
 Each term has a least and a greatest time. The largest of the least ones is the interval's lower end, as if all else
 were hidden behind it; the sum of the greatest ones is its upper end, as if nothing were.
 
-Covers: bytes to DRAM, sectors through L2 and L1, passes over the banks, instructions by pipe, tensor throughput, what
-latency leaves open at this occupancy, uneven waves of blocks.
+Covers: bytes to DRAM, sectors through L2 and L1, passes over the banks, loads of constants, instructions by pipe,
+tensor throughput, what latency leaves open at this occupancy, uneven waves of blocks.
 Does not cover: clocks below the published ones, hit rates of caches (their extremes are the interval's), what ptxas
-makes of the instructions (PTX is counted), launch queues.
+makes of the instructions (PTX is counted), launch queues, clusters (a launch of them has no model).
 """
 
 import math
@@ -35,6 +35,7 @@ _PTXAS_S: Final = 120.0
 _SECTOR: Final = 32
 _FREE: Final = {"mov", "cvta", "bra", "ret", "exit", "label"}
 """Opcodes that leave no instruction, or one that is issued together with others."""
+_CLUSTER: Final = ("barrier.cluster", "mapa")
 _SPECIAL: Final = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 _TENSOR_TYPES: Final = {
     "f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "f64": "float64", "s8": "int8", "u8": "int8",
@@ -72,6 +73,9 @@ _FAR: Final = (250.0, 700.0)
 Volta to Hopper report."""
 _NEAR: Final = (23.0, 33.0)
 """Clocks until one from shared memory or L1 does: likewise."""
+_CONSTANT: Final = 27.0
+"""Clocks until a load from the nearest cache of constants arrives, at worst one load of a multiprocessor after another.
+Source: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking (2018), "Constant caches"."""
 _IN_FLIGHT: Final = (1.5, 8.0)
 """Loads of a warp under way at once: an assumption, for code whose loads need each other, and for unrolled code."""
 _ISSUE: Final = (0.6, 1.2)
@@ -94,7 +98,8 @@ def modelled(counters: Counters, spec: Spec, *, registers: int = 0, scale: float
         scale: The grid's blocks for each one that was executed, where only a part of a uniform grid was.
 
     Raises:
-        InputError: the specification lacks a number that the model needs, or nothing was counted.
+        InputError: the specification lacks a number that the model needs, nothing was counted, or blocks meet in
+            clusters.
     """
     limits = _LIMITS.get(spec.capability)
     if limits is None or spec.cores is None or "float32" not in spec.vector:
@@ -104,6 +109,10 @@ def modelled(counters: Counters, spec: Spec, *, registers: int = 0, scale: float
         )
     if not counters.blocks or not counters.memory:
         raise InputError("nothing was counted; execute with `Options(count=True)`")
+    if any(name.startswith(_CLUSTER) for name in counters.instructions):
+        raise InputError(
+            "no model of blocks that meet in clusters: how fast they start and reach each other is unknown"
+        )
     return _Model(counters, spec, limits, registers, scale).result()
 
 
@@ -170,6 +179,7 @@ class _Model:
         passes = c.total("shared", "units")
         requests = c.total("global", "requests")
         near = max(moved / _L1_BYTES, float(requests))
+        constant = sum(n for name, n in c.instructions.items() if name.startswith("ld.const"))
         return {
             "dram": (touched / far, worst / far / _DRAM_SHARE),
             "l2": (
@@ -178,6 +188,7 @@ class _Model:
             ),
             "l1": (self._core_us(near), self._core_us(near)),
             "shared": (self._core_us(passes), self._core_us(passes)),
+            "constant": (0.0, self._core_us(constant * _CONSTANT)),
         }
 
     def _arithmetic(self) -> dict[str, Interval]:

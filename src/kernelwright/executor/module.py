@@ -209,8 +209,12 @@ class Kernel:
             raise InputError(
                 f"{self.name!r} waits for its whole grid; {_MOST_RESIDENT} blocks at most are resident, not {grid}"
             )
-        if shared_bytes < 0 or shared_bytes + self._layout.static_bytes() > _MOST_SHARED:
-            raise InputError(f"{shared_bytes} bytes of shared memory; a block has {_MOST_SHARED} at most")
+        declared = self._layout.static_bytes()
+        if shared_bytes < 0 or shared_bytes + declared > _MOST_SHARED:
+            own = f" and {declared} that {self.name!r} declares" if declared else ""
+            raise InputError(
+                f"{shared_bytes} bytes of shared memory{own}; a block has {_MOST_SHARED} at most"
+            )
         if entry.required_threads and tuple(entry.required_threads) != block:
             raise InputError(
                 f"{entry.name!r} must be launched with blocks of {entry.required_threads}, not {block}"

@@ -7,6 +7,7 @@ Does not cover: facts of a target. Such a kernel exists only when the candidate'
 import importlib
 import importlib.metadata
 import os
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,11 +23,12 @@ from .torch import check_python, load_symbol, returning
 
 
 def imported(name: str) -> Any:
-    """Import a package without the environment variables that it leaves, which would be held against the kernel."""
-    before = set(os.environ)
+    """Import a package; what it leaves in the environment and as exception hook is undone, or the kernel is blamed."""
+    before, hook = set(os.environ), sys.excepthook
     module = importlib.import_module(name)
     for added in set(os.environ) - before:
         del os.environ[added]
+    sys.excepthook = hook
     return module
 
 

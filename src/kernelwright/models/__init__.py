@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
     from ._optimizer_patch import OptimizerPatch
     from ._patch import Patch
+    from ._pieces_patch import PiecesPatch
     from ._plan import plan
     from ._plan_records import Gain, Plan, PlannedRegion
     from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
@@ -35,6 +36,7 @@ _HOMES = {
     "_optimize": ("BASELINES", "PROPOSERS", "model_result", "optimize_model"),
     "_optimizer_patch": ("OptimizerPatch",),
     "_patch": ("Patch",),
+    "_pieces_patch": ("PiecesPatch",),
     "_plan": ("plan",),
     "_plan_records": ("Gain", "Plan", "PlannedRegion"),
     "_records": ("MODEL_DRIFT", "DynamoForm", "ModelResult", "RegionOutcome", "SizedOutcome", "SizedResult"),
@@ -62,6 +64,7 @@ __all__ = [
     "ModelTarget",
     "OptimizerPatch",
     "Patch",
+    "PiecesPatch",
     "Plan",
     "PlannedRegion",
     "Region",

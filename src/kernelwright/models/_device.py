@@ -1,7 +1,14 @@
 """The device that models run on."""
 
+import copy
+from dataclasses import replace
+
+import torch
+from torch.utils import _pytree as pytree
+
 from ..devices import Device, detect
 from ..errors import InputError
+from ._target import Loaded
 
 _SERVED = frozenset({"cpu", "cuda"})
 
@@ -33,3 +40,20 @@ def cpu_of_training(device: str | None) -> Device:
             f"training is optimised on CPUs alone so far, not on {used.name}; pass device='cpu', or leave training out"
         )
     return used
+
+
+def moved(loaded: Loaded, place: str) -> Loaded:
+    """Return a model on a device, as torch calls it; a copy, unless all its tensors are there.
+
+    Example:
+        >>> from kernelwright.models import load_model
+        >>> loaded = load_model(torch.nn.ReLU(), (torch.ones(2),))
+        >>> moved(loaded, "cpu") is loaded, moved(loaded, "meta").args[0].device
+        (True, device(type='meta'))
+    """
+    there = torch.device(place)
+    held = (*loaded.module.parameters(), *loaded.module.buffers(), *loaded.whole.tensors)
+    if all(t.device == there for t in held):
+        return loaded
+    args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.to(there), (loaded.args, loaded.kwargs))
+    return replace(loaded, module=copy.deepcopy(loaded.module).to(there), args=args, kwargs=kwargs)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..records import Record
 from ._clock import clock_of
-from ._device import device_of_models
+from ._device import device_of_models, moved
 from ._plan import planned
 from ._plan_records import Gain, Plan, PlannedRegion
 from ._sizes import Sizes, eager_us_of, loaded_at, part_of
@@ -113,7 +113,7 @@ def plan_sizes(
     used, loaded = device_of_models(device), loaded_at(target, sizes)
     total = sum(one.weight for one in sizes)
     spent = [
-        one.weight * eager_us_of(model.on(used.torch_device), clock=clock_of(used))
+        one.weight * eager_us_of(moved(model, used.torch_device), clock=clock_of(used))
         for one, model in zip(sizes, loaded, strict=True)
     ]
     parts, left = list[SizedPart](), minutes

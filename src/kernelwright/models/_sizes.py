@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..records import Contract, DecisionStatus, Interval
 from ..store import Store
 from ._clock import Clock, HostClock, clock_of
-from ._device import device_of_models
+from ._device import device_of_models, moved
 from ._joint import TrainedWhole
 from ._optimize import optimize_model
 from ._records import SIZED_RESULT, ModelResult, SizedOutcome, SizedResult
@@ -102,7 +102,7 @@ def optimize_sizes(
     optimize = optimize or (optimize_training if training else optimize_model)
     loaded = loaded_at(target, sizes)
     used = device_of_models(options.get("device"))
-    eager_us = [eager_us_of(one.on(used.torch_device), training, clock_of(used)) for one in loaded]
+    eager_us = [eager_us_of(moved(one, used.torch_device), training, clock_of(used)) for one in loaded]
     total = sum(one.weight for one in sizes)
     spent = [one.weight * us for one, us in zip(sizes, eager_us, strict=True)]
     outcomes = []

@@ -1,7 +1,6 @@
 """Target → Loaded: what makes a target a model, and the module with the inputs of one call."""
 
 import ast
-import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,23 +99,6 @@ class Loaded:
     def whole(self) -> Whole:
         """The model as tensors in, tensors out."""
         return Whole(self.module, self.args, self.kwargs)
-
-    def on(self, place: str) -> "Loaded":
-        """Return the model on a device, as torch calls it; a copy, unless all its tensors are there.
-
-        Example:
-            >>> loaded = Loaded("relu", nn.ReLU(), (torch.ones(2),), {}, None, Path("relu.py"))
-            >>> loaded.on("cpu") is loaded, loaded.on("meta").args[0].device
-            (True, device(type='meta'))
-        """
-        there = torch.device(place)
-        held = (*self.module.parameters(), *self.module.buffers(), *self.whole.tensors)
-        if all(t.device == there for t in held):
-            return self
-        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.to(there), (self.args, self.kwargs))
-        return dataclasses.replace(
-            self, module=copy.deepcopy(self.module).to(there), args=args, kwargs=kwargs
-        )
 
     def within(self, made: nn.Module) -> nn.Module:
         """Return the model inside a module that `text` made: a file of the KernelBench form is the model itself."""

@@ -16,9 +16,13 @@ from torch import Tensor, _compile
 from ._channel import Message
 from ._types import OutputFact
 
+_WORKERS = tuple(
+    f"kernelwright.sandbox.{name}" for name in ("_worker_state", "_worker_main", "_cuda", "_channel")
+)
+"""What the judge runs in a worker next to the candidate."""
 _WATCHED = (
     "torch", "torch.nn.functional", "torch.cuda", "torch.testing", "torch.utils.data", "torch.random", "numpy",
-    "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
+    "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys", *_WORKERS,
 )  # fmt: skip
 _CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function, torch.cuda.Event, torch.cuda.Stream)
 _SET_BY_COMPILER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
@@ -213,12 +217,17 @@ def _watched_names() -> dict[str, Any]:
         module = sys.modules.get(name)
         if module is not None:
             found |= {f"{name}.{k}": v for k, v in vars(module).items() if _stable(v)}
-    for kind in _CLASSES:
+    for kind in (*_CLASSES, *_worker_classes()):
         for name in dir(kind):
             value = inspect.getattr_static(kind, name, None)
             if callable(value) or isinstance(value, property):
                 found[f"{kind.__module__}.{kind.__qualname__}.{name}"] = value
     return {name: value for name, value in found.items() if name not in _MOVING}
+
+
+def _worker_classes() -> list[type]:
+    modules = [sys.modules[name] for name in _WORKERS if name in sys.modules]
+    return [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
 
 
 def _stable(value: Any) -> bool:

@@ -18,7 +18,7 @@ from ..system.deadline import deadline
 from ..tasks import load_task
 from ._journal import Journal
 from ._programs import ProgramForm, both_on_program
-from ._protocol import Suite
+from ._protocol import ForOtherHardware, Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
 from ._submission import Submission
 from ._worker import their_verdict
@@ -153,6 +153,8 @@ def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Sub
     script = given.suite.script(task, made.text, given.data, problem)
     if script is None:
         why = "it needs a GPU" if given.suite.repository else "it has no rules but ours"
+        if isinstance(given.suite, ForOtherHardware):
+            why = given.suite.needs(made.text, given.data) or why
         return Theirs(status="unknown", message=why, flags=given.suite.flags(made.text))
     found = their_verdict(script, given.pool, made.kernel)
     return found.model_copy(update={"flags": (*given.suite.flags(made.text), *found.flags)})

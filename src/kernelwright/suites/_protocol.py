@@ -71,3 +71,11 @@ class Suite(Protocol):
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return what its own static screening refuses in a kernel's text; empty if it has none."""
+
+
+@runtime_checkable
+class ForOtherHardware(Protocol):
+    """A benchmark with kernels for more kinds of hardware than CPUs and GPUs."""
+
+    def needs(self, candidate: str, data: Path) -> str:
+        """Say what a kernel's text needs besides a CPU; empty if nothing."""

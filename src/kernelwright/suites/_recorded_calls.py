@@ -3,7 +3,8 @@
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def run(PARAMETERS):
     result = SYMBOL(ARGUMENTS)
     return tuple(one for one in result if one is not None) if isinstance(result, (tuple, list)) else result
 """
+_COUNTED = re.compile(r"^cnt: (\d+), (.*)$", re.MULTILINE)
 _CALLED = re.compile(
     r"def forward\(self, (.*)\):\n        return outputs\(torch\.ops\.aten\.[\w.]+\((.*)\)\)\n"
 )
@@ -125,6 +127,35 @@ def parsed(text: str) -> Call:
             call.arguments = ", ".join(parts)
             return call
     raise TaskError(f"{text[:80]!r} is no recorded call; expected ((arguments), {{named}})")
+
+
+def calls_in(text: str) -> dict[str, Counter[str]]:
+    """Return the calls that a recording has, by operator, and how often each was seen.
+
+    Example:
+        >>> calls_in("Operator: aten.relu.default\\ncnt: 2, ((T([4], f16),), {})\\n")
+        {'aten.relu.default': Counter({'((T([4], f16),), {})': 2})}
+    """
+    seen: dict[str, Counter[str]] = {}
+    for part in text.split("Operator: ")[1:]:
+        name, _, lines = part.partition("\n")
+        calls = seen.setdefault(name.strip().replace("aten.sum.SymInt", "aten.sum.dim_IntList"), Counter())
+        for count, call in _COUNTED.findall(lines):
+            calls[call.strip()] += int(count)
+    return seen
+
+
+def most_frequent(operator: str, recorded: Mapping[str, Counter[str]]) -> Call:
+    """Return an operator's call that was seen most often.
+
+    Raises:
+        TaskError: none is recorded, or its values would have to be.
+    """
+    if "_embedding_bag" in operator:
+        raise TaskError(f"{operator} takes offsets whose values are not recorded, and crashes on wrong ones")
+    if not recorded.get(operator):
+        raise TaskError(f"no call of {operator} is recorded")
+    return parsed(recorded[operator].most_common(1)[0][0])
 
 
 def _said(node: ast.expr, call: Call) -> str:

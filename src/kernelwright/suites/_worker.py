@@ -6,6 +6,7 @@ kernel that forges the report is right by the benchmark's rules, and shows in ou
 """
 
 import json
+import re
 from importlib.resources import files
 
 from pydantic import ValidationError
@@ -18,8 +19,9 @@ from ._protocol import Script
 from ._records import Theirs
 from .rules.entry import SIZE
 
+_BESIDE = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 _ANSWER = (TensorSpec(name="answer", shape=(SIZE,), dtype="uint8"),)
-_REPORTED = frozenset({"status", "passed", "trials", "time_us", "reference_us", "flags", "message"})
+_REPORTED = frozenset(Theirs.model_fields)
 
 
 def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -> Theirs:
@@ -48,11 +50,9 @@ def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -
 
 
 def _program(script: Script, kernel: Candidate | None) -> Candidate:
-    home = files("kernelwright.suites.rules")
+    modules = _with_those_beside({"verdict": script.rules, "entry": "entry"})
     sources = (
-        SourceFile(path="entry.py", text=(home / "entry.py").read_text()),
-        SourceFile(path="clock.py", text=(home / "clock.py").read_text()),
-        SourceFile(path="verdict.py", text=_beside((home / f"{script.rules}.py").read_text())),
+        *(SourceFile(path=f"{name}.py", text=text) for name, text in modules.items()),
         SourceFile(path="given.py", text=f"GIVEN = {json.dumps(dict(script.given))!r}\n"),
     )
     if kernel is None:
@@ -62,9 +62,15 @@ def _program(script: Script, kernel: Candidate | None) -> Candidate:
     )
 
 
-def _beside(text: str) -> str:
-    """Return a module that imports others of its package as files next to it."""
-    return text.replace("from .clock import", "from clock import")
+def _with_those_beside(wanted: dict[str, str]) -> dict[str, str]:
+    """Return modules of the rules by the name that each gets, with what they import of their package next to them."""
+    texts: dict[str, str] = {}
+    while wanted:
+        name, module = wanted.popitem()
+        text = (files("kernelwright.suites.rules") / f"{module}.py").read_text()
+        texts[name] = _BESIDE.sub(r"from \1 import", text)
+        wanted |= {other: other for other in _BESIDE.findall(text) if other not in texts}
+    return texts
 
 
 def _read(text: bytes) -> Theirs:

@@ -4,6 +4,7 @@ Source: meta-pytorch/BackendBench, README.md, BackendBench/suite/opinfo.py and B
 """
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,13 +36,12 @@ class BackendBench(CallForm):
         "fast",
         trials=1, tolerance=1e-2, timed=100, seed=0,
         here="float32; the largest sample is our task, its values drawn evenly between the least and the greatest of "
-        "the sample, and it is timed by the benchmark's CPU clock; its suite of recorded models is not in the "
-        "repository",
+        "the sample, and it is timed by the benchmark's CPU clock",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
         """List the overloads that OpInfo's samples call, by the kind of their operator."""
-        skipped = skipped_in((data / _SKIPPED).read_text())
+        skipped = left_out((data / _SKIPPED).read_text(), _LISTS)
         return tuple(
             SuiteProblem(suite=self.name, name=_folder(overload), group=_group(found.op), file=_SUITE)
             for overload, found in samples().items()
@@ -76,14 +76,24 @@ class BackendBench(CallForm):
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return whether it uses streams of its own, for which the benchmark refuses it."""
-        return ("own streams",) if any(word in candidate for word in _STREAMS) else ()
+        return streams_in(candidate)
 
 
-def skipped_in(text: str) -> set[str]:
-    """Return the overloads that a checkout's `op_categories.py` leaves out.
+def streams_in(candidate: str) -> tuple[str, ...]:
+    """Return whether a kernel uses streams of its own.
 
     Example:
-        >>> skipped_in("RANDOM_OPS = ['bernoulli.default']\\nOTHER = ['add.Tensor']")
+        >>> streams_in("with torch.cuda.stream(s): ...")
+        ('own streams',)
+    """
+    return ("own streams",) if any(word in candidate for word in _STREAMS) else ()
+
+
+def left_out(text: str, lists: Sequence[str]) -> set[str]:
+    """Return the overloads that lists of a checkout's `op_categories.py` have.
+
+    Example:
+        >>> left_out("RANDOM_OPS = ['bernoulli.default']\\nOTHER = ['add.Tensor']", ["RANDOM_OPS"])
         {'bernoulli.default'}
     """
     found: set[str] = set()
@@ -91,7 +101,7 @@ def skipped_in(text: str) -> set[str]:
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id in _LISTS
+            and node.targets[0].id in lists
         ):
             found |= set(ast.literal_eval(node.value))
     return found

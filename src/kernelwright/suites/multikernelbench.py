@@ -5,15 +5,18 @@ Source: Wen et al., MultiKernelBench: A Multi-Platform Benchmark for Kernel Gene
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ._modules import ModuleForm, copied
+from ..records import Candidate, Task
+from ._backends import backends_in, code_in, for_backend, what_runs_it
+from ._modules import ModuleForm, by_name, copied
+from ._npu_reference import without_npu
+from ._protocol import Script
 from ._records import Rules, SuiteProblem
 
-_FOLDER = "reference"
-
-
+_FOLDER, _FORMS = "reference", ("*.txt", "*.json", "*.py")
 _MOST_ELEMENTS = 1 << 20
 _ONE_CASE = """
 
@@ -69,14 +72,32 @@ class MultiKernelBench(ModuleForm):
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Copy the file; one that lists groups of inputs gets one of them."""
         path = copied(data, problem, folder)
-        text, cases = path.read_text(), (data / problem.file).with_suffix(".json")
+        text, cases = without_npu(path.read_text(), problem.name), (data / problem.file).with_suffix(".json")
         if "def get_inputs(" not in text and cases.is_file():
             lines = [line for line in cases.read_text().splitlines() if line.strip()]
             sizes = [_elements(json.loads(line)) for line in lines]
             within = [size for size in sizes if size <= _MOST_ELEMENTS]
             chosen = lines[sizes.index(max(within) if within else min(sizes))]
-            path.write_text(text + _ONE_CASE.replace("CASE", repr(chosen)))
+            text += _ONE_CASE.replace("CASE", repr(chosen))
+        path.write_text(text)
         return path
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find models' responses and files named like their problems, `output/LANGUAGE/.../run0/relu.txt`."""
+        return {name: file for form in _FORMS for name, file in by_name(folder, problems, form).items()}
+
+    def candidate(self, task: Task, file: Path) -> Candidate:
+        """Return what a file has for its backend."""
+        return for_backend(code_in(file.read_text(errors="replace")), file.stem, task)
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return the benchmark's evaluation on the task's sizes; None if its backend's hardware is not here."""
+        code = code_in(candidate)
+        return None if self.needs(code, data) else super().script(task, code, data, problem)
+
+    def needs(self, candidate: str, data: Path) -> str:
+        """Say what a kernel's text needs besides a CPU, by the registry of backends; empty if nothing."""
+        return what_runs_it(code_in(candidate), backends_in(data))
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return nothing: its detection of cheats asks for a backend's own build."""

@@ -4,19 +4,16 @@ Source: meta-pytorch/tritonbench, tritonbench/operator_loader and tritonbench/da
 """
 
 import re
-from collections import Counter
 from pathlib import Path
 
-from ..errors import TaskError
 from ..records import Task
 from ._modules import LIMIT_S, needs_gpu, reference_text
 from ._protocol import Script
-from ._recorded_calls import CallForm, called_in, parsed, problem_of
+from ._recorded_calls import CallForm, called_in, calls_in, most_frequent, problem_of
 from ._records import Rules, SuiteProblem
 
 _LOADER, _INPUTS = "tritonbench/operator_loader/aten/config.yaml", "tritonbench/data/input_configs"
 _LINE = re.compile(r"^(aten\.[\w.]+): *(\S+)$", re.MULTILINE)
-_COUNTED = re.compile(r"^cnt: (\d+), (.*)$", re.MULTILINE)
 
 
 class TritonBenchMeta(CallForm):
@@ -51,15 +48,9 @@ class TritonBenchMeta(CallForm):
         """Write the operator's most frequent call."""
         known = {o.replace(".", "_"): o for o, _ in _LINE.findall((data / _LOADER).read_text())}
         operator = known[problem.name]
-        if "_embedding_bag" in operator:
-            raise TaskError(
-                f"{operator} takes offsets whose values are not recorded, and crashes on wrong ones"
-            )
-        calls = calls_of((data / problem.file).read_text(), operator)
-        if not calls:
-            raise TaskError(f"{problem.file} records no call of {operator}")
+        calls = calls_in((data / problem.file).read_text())
         path = folder / f"{problem.name}.py"
-        path.write_text(problem_of(operator, parsed(calls.most_common(1)[0][0])))
+        path.write_text(problem_of(operator, most_frequent(operator, calls)))
         return path
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
@@ -78,19 +69,3 @@ class TritonBenchMeta(CallForm):
         """Return nothing: it screens no text."""
         del candidate
         return ()
-
-
-def calls_of(text: str, operator: str) -> Counter[str]:
-    """Return an operator's recorded calls, and how often each was seen.
-
-    Example:
-        >>> calls_of("Operator: aten.relu.default\\ncnt: 2, ((T([4], f16),), {})\\n", "aten.relu.default")
-        Counter({'((T([4], f16),), {})': 2})
-    """
-    seen: Counter[str] = Counter()
-    for part in text.split("Operator: ")[1:]:
-        name, _, lines = part.partition("\n")
-        if name.strip().replace("aten.sum.SymInt", "aten.sum.dim_IntList") == operator:
-            for count, call in _COUNTED.findall(lines):
-                seen[call.strip()] += int(count)
-    return seen

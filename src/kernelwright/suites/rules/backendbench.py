@@ -41,7 +41,7 @@ def verdict(given: dict[str, Any]) -> dict[str, Any]:
         arguments = (sample.input, *sample.args)
         expected = operator(*arguments, **sample.kwargs)
         try:
-            _compare(kernel(*arguments, **sample.kwargs), expected, given["tolerance"])
+            compare(kernel(*arguments, **sample.kwargs), expected, given["tolerance"])
             found["passed"] += 1
         except Exception as error:  # noqa: BLE001  the benchmark counts any as a failed sample
             wrong = wrong or f"sample {index}: {type(error).__name__}: {str(error).splitlines()[0]}"
@@ -65,13 +65,14 @@ def _listed() -> Any:
     return op_db
 
 
-def _compare(output: Any, expected: Any, tolerance: float) -> None:
+def compare(output: Any, expected: Any, tolerance: float) -> None:
+    """Raise AssertionError where the benchmark's comparison does."""
     if isinstance(output, torch.Tensor):
         torch.testing.assert_close(output, expected, equal_nan=True, atol=tolerance, rtol=tolerance)
     elif isinstance(output, list | tuple):
         assert len(output) == len(expected), "another number of outputs"
         for one, right in zip(output, expected, strict=True):
-            _compare(one, right, tolerance)
+            compare(one, right, tolerance)
     else:
         assert output == expected, "another value"
 

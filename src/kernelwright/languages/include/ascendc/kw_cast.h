@@ -102,6 +102,9 @@ void mode_allowed(RoundMode mode, Where at) {
 }
 }  // namespace detail
 
+inline float ToFloat(const bfloat16_t& x) { return static_cast<float>(x); }
+inline bfloat16_t ToBfloat16(const float& x) { return static_cast<bfloat16_t>(x); }
+
 template <typename To, typename From>
 void Cast(const LocalTensor<To>& dst, const LocalTensor<From>& src, RoundMode mode, uint32_t count, KW_AT) {
   detail::mode_allowed<To, From>(mode, KW_HERE);

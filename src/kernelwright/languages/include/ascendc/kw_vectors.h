@@ -307,4 +307,62 @@ void Duplicate(const LocalTensor<T>& dst, U value, Mask mask, uint8_t repeat, ui
                       detail::Operand<T>{dst, dst_block, dst_repeat});
 }
 
+struct CopyRepeatParams {
+  CopyRepeatParams() = default;
+  CopyRepeatParams(uint16_t dst_block, uint16_t src_block, uint16_t dst_repeat, uint16_t src_repeat)
+      : dstStride(dst_block), srcStride(src_block), dstRepeatSize(dst_repeat), srcRepeatSize(src_repeat) {}
+  uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
+};
+template <typename T, bool isSetMask = true, typename Mask>
+void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, uint8_t repeat, const CopyRepeatParams& by, KW_AT) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Copy takes types of 16 and 32 bits");
+  detail::elementwise(detail::part_of<isSetMask>(detail::lanes_of(sizeof(T)), mask, repeat, KW_HERE, "Copy"), KW_HERE, "Copy",
+                      [](T x) { return x; }, detail::Operand<T>{dst, by.dstStride, by.dstRepeatSize},
+                      detail::Operand<T>{src, by.srcStride, by.srcRepeatSize});
+}
+
+template <typename T>
+void FusedMulAdd(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int32_t count, KW_AT) {
+  static_assert(detail::floats<T>(), "FusedMulAdd takes float and half");
+  const uint32_t lanes = detail::lanes_of(sizeof(T));
+  detail::elementwise(detail::part_of_count(lanes, count, KW_HERE, "FusedMulAdd"), KW_HERE, "FusedMulAdd",
+                      [](T before, T x, T y) {
+                        return static_cast<T>(static_cast<float>(x) * static_cast<float>(before) + static_cast<float>(y));
+                      },
+                      detail::dense(dst, lanes), detail::dense(dst, lanes), detail::dense(src0, lanes),
+                      detail::dense(src1, lanes));
+}
+
+// Elements by their distance from `start` in bytes.
+template <typename T>
+void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offsets, uint32_t start,
+            uint32_t count, KW_AT) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Gather takes types of 16 and 32 bits");
+  constexpr auto kV = kw::ascend::V;
+  core()->issue(kV, KW_HERE, "Gather");
+  dst.in(kw::ascend::UB, KW_HERE, "Gather").aligned(KW_HERE, "Gather");
+  src.in(kw::ascend::UB, KW_HERE, "Gather").aligned(KW_HERE, "Gather");
+  offsets.in(kw::ascend::UB, KW_HERE, "Gather").aligned(KW_HERE, "Gather");
+  constexpr uint32_t kLanes = detail::lanes_of(sizeof(T));
+  for (uint32_t first = 0; first < count; first += kLanes) {
+    const uint32_t n = std::min(kLanes, count - first);
+    const uint32_t* places = offsets[first].read(kV, n * sizeof(uint32_t), KW_HERE, "Gather");
+    T found[kLanes];
+    bool known[kLanes];
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t at = start + places[i];
+      if (at % sizeof(T))
+        fault("misaligned", KW_HERE, "Gather of element %u takes byte %u, no multiple of %zu", first + i, at, sizeof(T));
+      const detail::Operand<T> one{src.at_byte(at), 1, 8};
+      found[i] = one.read(0, 0, KW_HERE, "Gather");
+      known[i] = one.known(0, 0);
+    }
+    T* out = dst[first].write(kV, n * sizeof(T), KW_HERE, "Gather");
+    for (uint32_t i = 0; i < n; ++i) {
+      out[i] = found[i];
+      if (!known[i]) core()->doubt(dst[first + i].address(), sizeof(T), KW_HERE);
+    }
+  }
+}
+
 #include "kw_cast.h"
