@@ -24,8 +24,10 @@ from torch import nn
 
 from benchmarks.causal_lm import causal_lm, token_batch
 from benchmarks.training_models import MODELS, MORE, Batch
+from kernelwright.flow import optimize
 from kernelwright.models import ModelResult, OptimizerPatch, model_result, optimize_training, patch
 from kernelwright.models._training import PROPOSERS
+from kernelwright.records import Budget, Task
 
 STEPS, SEEDS, ROUNDS = 200, 5, 60
 Row = dict[str, Any]
@@ -37,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--only", default=",".join(MODELS), help="models, by comma")
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--search-minutes", type=float, help="when to stop trying and accept what was found")
     parser.add_argument(
         "--steps", action="store_true", help="train with what the store has; nothing is searched"
     )
@@ -49,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.steps:
             row = trained(name, asked.store, patched=asked.patched_optimizer)
         else:
-            row = judged(name, asked.minutes, asked.proposers.split(","), asked.store)
+            budget = Budget(minutes=asked.minutes, search_minutes=asked.search_minutes)
+            row = judged(name, budget, asked.proposers.split(","), asked.store)
         row = {
             "model": name,
             "load": os.getloadavg()[0],
@@ -63,10 +67,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def judged(name: str, minutes: float, proposers: Sequence[str], store: Path | None) -> Row:
+def judged(name: str, budget: Budget, proposers: Sequence[str], store: Path | None) -> Row:
     """Return the judge's verdict on forward and backward as one program, and the memory of what was timed."""
     build, _ = ALL[name]
-    result = optimize_training(build, minutes=minutes, proposers=proposers, device="cpu", store=store)
+
+    def search(task: Task, **options: Any) -> Any:
+        return optimize(task, **{**options, "budget": budget})
+
+    result = optimize_training(build, proposers=proposers, device="cpu", store=store, search=search)
     speedup = result.speedup.model_dump() if result.speedup else None
     return {
         "kind": "judged", "decision": str(result.decision), "speedup": speedup, "baseline": result.baseline,

@@ -25,6 +25,7 @@ from kernelwright.models import (
 )
 from kernelwright.models._training import set_training
 from kernelwright.records import TensorSpec
+from kernelwright.search.proposals._proposals import make_proposers
 from kernelwright.store import Store
 
 
@@ -274,7 +275,8 @@ def test_what_was_accepted_for_a_training_step_is_patched_for_training(tmp_path)
     (tmp_path / "small.py").write_text(LINEAR)
     target = str(tmp_path / "small.py")
 
-    def search(task, *, store, **_):
+    def search(task, *, store, proposers, **_):
+        assert "partition" in [proposer.name for proposer in make_proposers(proposers)]
         with Store(store) as kept:
             return SimpleNamespace(run=accept(kept, task, STEP))
 

@@ -2,7 +2,7 @@
 
 Covers: the model as `patch` installs it, its pieces found by Dynamo in every call; answers on inputs like the model's
 own and on larger ones, held against float64 by the native model's own error; times in turns with the native forms, in
-processor time of one thread, on which they and the kernels run.
+processor time of all threads, with one agreed.
 Does not cover: a sandbox, in which each kernel was judged before; branches that none of the inputs take, where kernels
 serve what they were verified on all the same.
 """
@@ -113,7 +113,7 @@ class JudgedPieces:
         if not kept:
             return PiecesFound(out=self._out, reason="no kernel that helps alone helps inside the model")
         ways = {**self._ways, "ours": self._patched(kept, problem)[1]}
-        times = in_turns(ways, min(0.3 * left_s, _MOST_TIMING_S), clock=time.thread_time)
+        times = in_turns(ways, min(0.3 * left_s, _MOST_TIMING_S), clock=time.process_time)
         baseline = fastest(times, self._natives)
         speedup = ratio_of(times[baseline], times["ours"])
         decision, reason = decision_on(speedup)
@@ -139,7 +139,7 @@ class JudgedPieces:
             why = "no piece of torch.compile has the region"
         score = 0.0
         if not why:
-            times = in_turns({**self._ways, "ours": call}, 0.0, least=_SCREEN_ROUNDS, clock=time.thread_time)
+            times = in_turns({**self._ways, "ours": call}, 0.0, least=_SCREEN_ROUNDS, clock=time.process_time)
             score = median(times[fastest(times, self._natives)]) / median(times["ours"])
         elif len(parts) == 1:
             self._out[parts[0].region.key] = why

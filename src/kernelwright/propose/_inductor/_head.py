@@ -49,11 +49,11 @@ def without_head(graph: fx.GraphModule, seed: fx.Node) -> Cut:
     """Take the head out of a step's graph.
 
     Args:
-        graph: The step, operator by operator; changed in place.
+        graph: The step, operator by operator; changed in place, also where that fails.
         seed: The gradient of its loss, which is one.
 
     Raises:
-        NoHeadError: it has none, or one that is not covered; the graph is as it was.
+        NoHeadError: it has none, or one that is not covered.
     """
     losses = graph.graph.find_nodes(op="call_function", target=_aten.nll_loss_backward.default)
     if len(losses) != 1:
@@ -161,15 +161,16 @@ class _Found:
 
     def _follow(self, node: fx.Node, moves: list[fx.Node]) -> None:
         """Find what the layer's gradients are made by, from the gradient of the logits on."""
+        width = self.head.vocabulary
         for user in node.users:
             first, *rest = user.args
             if user.target is _aten.t.default and self._all_weight(user):
                 self.products += [(one, "dw", moves) for one in user.users]
             elif user.target is _aten.mm.default and first is node and _untransposed(rest[0]) is self.weight:
                 self.products.append((user, "dx", moves))
-            elif user.target is _aten.sum.dim_IntList and rest[0] == [0]:
+            elif user.target is _aten.sum.dim_IntList and rest[0] == [0] and _value(user).numel() == width:
                 self.products.append((user, "db", moves))
-            elif self._moves_rows(user, _value(self.gradient).shape[1]):
+            elif self._moves_rows(user, width):
                 self._follow(user, [*moves, user])
             else:
                 _no(f"the gradient of its logits is read by {user.target}")

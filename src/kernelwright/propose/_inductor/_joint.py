@@ -3,7 +3,7 @@
 A step returns its loss first. What depends on the gradient of the loss, which is one, is the backward part. The values
 of the forward part that it reads are kept, or computed again there, as the partitioners of AOTAutograd decide.
 
-Covers: keeping everything; keeping what torch.compile would; and less, down to the inputs alone.
+Covers: every `Partition`.
 Does not cover: graphs whose first result is no loss that other results are gradients of.
 """
 
@@ -115,9 +115,7 @@ def parted(joint: Joint, partition: Partition) -> Parts:
         halves = default_partition(graph, (), num_fwd_outputs=joint.forward)
     forward, backward = halves
     names = {f"{_PRIMAL}{n}": f"t[{n}]" for n in range(len(forward.graph.find_nodes(op="placeholder")))}
-    outside = [names.get(o.name, "") for o in _outputs(forward)]
-    inside = [o for o, known in zip(_outputs(forward), outside, strict=True) if not known]
-    once = list(dict.fromkeys(inside))
+    once = list(dict.fromkeys(o for o in _outputs(forward) if o.name not in names))
     names |= {node.name: f"f[{place}]" for place, node in enumerate(once)}
     first = [names[o.name] for o in _outputs(forward)[: joint.forward]]
     forward.graph.output_node().args = (tuple(once),)
