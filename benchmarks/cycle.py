@@ -177,7 +177,7 @@ def ours(folder: Path, cycles: int, edits: int, name: str = "kernelwright") -> C
         strategy, journal = make_strategy("evolve", means), store.journal(run.id)
         with (
             Edits(strategy, desk, journal, judging.evaluations, ()) as moves,
-            Builder(languages, width=1, overlap=False) as builder,
+            Builder(languages, width=1) as builder,
         ):
             scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), moves)
             Session(scheduler, builder, judging, meter, emit).run()

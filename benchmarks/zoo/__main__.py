@@ -115,6 +115,10 @@ def table(rows: Sequence[Row]) -> str:
         lines[-1] += (
             f"; the forecast of the time saved is off by {100 * median(errors):.0f} points in the median"
         )
+    piloted = [r for r in judged if r.get("pilot") and r["eager_speedup"]]
+    if piloted:
+        errors = [abs(1 / r["forecast_of_pilot"] - 1 / r["eager_speedup"]) for r in piloted]
+        lines[-1] += f"; after its pilot by {100 * median(errors):.1f} ({len(piloted)} models)"
     return "\n".join(lines)
 
 
@@ -142,6 +146,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
     if "error" in found:
         return {**row, **found}
     kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
+    row |= {"pilot": found["pilot"], "forecast_of_pilot": found["expected"][1]}
     untold = [f"{tried['label']}: {tried['reason']}" for tried in found["regions"] if not tried["kept"]]
     return {
         **row,

@@ -1,3 +1,5 @@
+import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -66,6 +68,29 @@ class TestCrossCompiles:
         for name in NAMES:
             assert build.evidence[f"{name}.tensor_instructions"] > 0, name
             assert build.evidence[f"{name}.shared_bytes"] >= 64 * 64 * 2, name
+
+    @pytest.mark.long
+    def test_targets_beside_each_other_as_one_after_another(self, tmp_path):
+        text = textwrap.dedent(MATMUL).format(n=32)
+        request = {
+            "source": jitted_source(text),
+            "specialisations": specialisations(text),
+            "targets": TARGETS[:2],
+        }
+        found = []
+        for cores in (1, 4):
+            (folder := tmp_path / str(cores)).mkdir()
+            (folder / "request.json").write_text(json.dumps(request))
+            call = "from kernelwright.languages._triton_compile import main; main('request.json', 'out.jsonl', {})"
+            subprocess.run(
+                [sys.executable, "-c", call.format(cores)], cwd=folder, check=True,
+                env={**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")},
+            )  # fmt: skip
+            lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+            assert len({line.pop("time_s") for line in lines}) == 2
+            found.append(sorted(lines, key=lambda line: line["target"]))
+            assert len(list(folder.glob("kernel-*.cubin"))) == (1 if cores == 1 else 2)
+        assert found[0] == found[1]
 
     @pytest.mark.long
     def test_further_targets_that_it_names(self, settings, example):

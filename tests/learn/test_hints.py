@@ -45,7 +45,7 @@ def search(store, proposal, *, task="one", device="cpu-1", evaluations, hints=()
     scheduler = Scheduler(
         iter([proposal]), lambda space: make_tuner(tuner, space, run.seed), hints=hints, patience=1000
     )
-    with Builder(LANGUAGES, width=1, overlap=False) as builder:
+    with Builder(LANGUAGES, width=1) as builder:
         evaluator = Evaluator(run, store, judge, LANGUAGES, meter)
         return run, Session(scheduler, builder, evaluator, meter, lambda *_, **__: None).run()
 

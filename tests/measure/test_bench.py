@@ -13,6 +13,7 @@ from kernelwright.languages import get_language
 from kernelwright.measure import Bench, _bench, _block_runner
 from kernelwright.measure._layout import Layout
 from kernelwright.measure._sequential import WARM_BLOCKS
+from kernelwright.measure._standing import Standing
 from kernelwright.measure._variants import Baselines, CandidateVariants
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
@@ -104,7 +105,7 @@ def test_no_timed_call_has_the_arguments_of_another(bench):
 
 
 def test_a_crash_in_a_timed_call_is_a_finding(bench):
-    count = "import os\nn = 0\ndef run(x):\n    global n\n    n += 1\n    n < 10 or os._exit(1)\n"
+    count = "import os\nn = 0\ndef run(x):\n    global n\n    n += 1\n    n < 4 or os._exit(1)\n"
     body = f"{count}    return torch.softmax(x, -1)\n"
     _, findings = measure(bench, body)
     assert findings[0].check == "timed-calls"
@@ -132,13 +133,33 @@ def test_baselines_start_together_and_are_ready_then(bench):
 
 
 def test_a_screening_far_from_the_best_is_short(bench, monkeypatch):
-    name = bench.problem.task.workloads[0].name
-    monkeypatch.setattr(bench, "_best", {name: 1e9})
-    assert len(measure(bench, SOFTMAX)[0].blocks) == 2
-    assert bench._best[name] == 1e9
-    monkeypatch.setattr(bench, "_best", {})
+    place = bench.problem.task.workloads[0].name, "eager"
+    monkeypatch.setattr(bench, "_standing", Standing())
     assert len(measure(bench, SOFTMAX)[0].blocks) > 2
-    assert name in bench._best, "it is the best so far"
+    assert bench._standing._best[place] > 0, "it is the best so far"
+    bench._standing._best[place] = 1e9
+    assert len(measure(bench, SOFTMAX)[0].blocks) == 1
+    assert bench._standing._best[place] == 1e9
+
+
+def test_a_screening_relies_on_what_is_known_of_baselines_and_nothing_else_does(bench, monkeypatch):
+    visits = []
+    visit = _block_runner.BlockRunner._visit
+
+    def counted(self, variant, *args, **more):
+        visits.append(variant.name)
+        return visit(self, variant, *args, **more)
+
+    monkeypatch.setattr(_block_runner.BlockRunner, "_visit", counted)
+    monkeypatch.setattr(bench, "_standing", Standing())
+    counts = {}
+    for phase in ("measure", "screen"):
+        visits.clear()
+        blocks = measure(bench, SOFTMAX, phase=phase, left_s=20.0)[0].blocks
+        counts[phase] = {n: visits.count(n) - len(blocks) for n in ("eager", "candidate")}
+    assert counts["measure"]["eager"] >= 4, "warmed up, timed to choose the calls, grown"
+    assert counts["screen"]["eager"] <= 2, "waked"
+    assert counts["screen"]["candidate"] >= 4, "a candidate is fresh"
 
 
 def test_a_prescreen_has_the_first_baseline_alone(bench, monkeypatch):

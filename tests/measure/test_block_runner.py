@@ -38,13 +38,19 @@ def problem(tmp_path_factory):
     return Problem(load_task(str(path)))
 
 
+def planted(block_us, call_us, name="eager"):
+    return SimpleNamespace(
+        name=name, block_us=block_us, call_us=call_us, known_us={}, warmed_us=0.0, most_calls=1
+    )
+
+
 def calls_of(problem, *call_us, block_us=400.0):
     workload = problem.task.split(Split.SEARCH)[0]
     runner = Planted(
         problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
     )
     runner.visits = []
-    runner.variants = [SimpleNamespace(block_us=block_us, call_us=us) for us in call_us]
+    runner.variants = [planted(block_us, us) for us in call_us]
     runner.choose_calls()
     return runner._calls, runner.visits
 

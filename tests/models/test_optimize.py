@@ -10,6 +10,7 @@ from tests.models.conftest import written
 from tests.models.world import World, tasks_of
 
 from kernelwright.api.judge import judge
+from kernelwright.cli._model import model_text
 from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
 from kernelwright.models import (
@@ -24,7 +25,9 @@ from kernelwright.models import (
     patch,
 )
 from kernelwright.models import _plan as planning
-from kernelwright.records import Candidate, DecisionStatus, SourceFile
+from kernelwright.models._judged_pieces import PiecesFound
+from kernelwright.models._pilot import forecast_of
+from kernelwright.records import Candidate, DecisionStatus, Interval, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
 
@@ -37,6 +40,7 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
+    monkeypatch.setattr(_whole, "piloted", lambda task, seconds: 0.5 if seconds > 60 else None)
     monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
     return world
@@ -112,7 +116,9 @@ def test_no_kernel_means_the_native_model_stays(world, small_plan):
     assert not result.improved and result.reason == "no region has an accepted kernel" and not world.asked
 
 
-def test_a_model_whose_graph_breaks_is_planned_and_stays_native(world, tmp_path, monkeypatch):
+def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_pieces(
+    world, tmp_path, monkeypatch
+):
     path = written(
         tmp_path,
         "branching.py",
@@ -133,19 +139,37 @@ def test_a_model_whose_graph_breaks_is_planned_and_stays_native(world, tmp_path,
     assert made.plan.breaks and made.plan.regions
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: made)
     result = world.optimize(path)
-    assert not result.improved and "graph breaks" in result.reason and not world.searched
+    assert not result.improved and not world.asked and world.searched
+    row = made.plan.regions[0]
+    world.found = {f"region_{row.region}": 3.0}
+
+    class Judge(_optimize.JudgedPieces):
+        def judge(self, accepted, store, left_s):
+            (one,) = accepted
+            assert one.region.key == row.region and left_s > 60
+            speedup = Interval(median=1.5)
+            return PiecesFound("r1", DecisionStatus.IMPROVED, speedup, "compile", 1.6, (one,), {})
+
+    monkeypatch.setattr(_optimize, "JudgedPieces", Judge)
+    result = world.optimize(path)
+    (kept,) = [r for r in result.regions if r.kept]
+    assert result.improved and result.pieces and result.eager_speedup == 1.6 and kept.region == row.region
+    assert "torch.compile(model, backend=" in model_text(result) and "export" not in model_text(result)
 
 
 def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, small_plan):
     world.found = {"small_whole": 1.7}
     result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert result.improved and result.speedup.median == 1.7 and world.searched == ["small_whole"]
+    assert result.pilot == 0.5 and result.expected == forecast_of(0.5)
+    assert any("its first programs take 50% of eager's time" in e.data["message"] for e in world.events)
     (whole,) = result.regions
     assert whole.kept and whole.label == "the whole model" and whole.runs == (result.run,)
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
     assert model_result("last", world.store) == result
     again = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert again.run == result.run and world.searched == ["small_whole"]  # taken over
+    assert again.pilot is None and again.expected == small_plan.plan.expected_of_whole
     world.optimize(small_plan.loaded, proposers=("library", "schedule"), baselines=("eager",))
     assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 

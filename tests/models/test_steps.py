@@ -13,8 +13,15 @@ from kernelwright.cli import main
 from kernelwright.cli._model import model_text
 from kernelwright.compiler import schedules
 from kernelwright.errors import InputError
-from kernelwright.models import capture_step, load_model, optimize_training, step_task
-from kernelwright.models._records import StepsOutcome
+from kernelwright.models import (
+    ModelResult,
+    capture_step,
+    load_model,
+    model_result,
+    optimize_training,
+    step_task,
+)
+from kernelwright.models._records import StepProgram, StepsOutcome
 from kernelwright.models._steps import _wrong, judged_steps
 from kernelwright.records import DecisionStatus, Interval
 from kernelwright.store import Store
@@ -34,6 +41,7 @@ def accepted(tmp_path):
             with Store(store) as kept:
                 return SimpleNamespace(run=accept(kept, task, text))
 
+        more = {"memory": False} | more
         result = optimize_training(str(tmp_path / "small.py"), store=tmp_path, search=search, **more)
         loaded = load_model(str(tmp_path / "small.py"))
         loaded.module.train()
@@ -58,6 +66,35 @@ def test_steps_are_judged_and_the_result_is_kept(accepted, tmp_path):
     assert found.decision in (DecisionStatus.IMPROVED, DecisionStatus.EQUAL)
     _, wrong = accepted(WRONG)
     assert judged_steps(loaded, wrong, "adamw", store=tmp_path, seconds=0).decision is DecisionStatus.REJECTED
+
+
+@pytest.mark.long
+def test_memory_is_measured_beside_time(accepted, tmp_path):
+    _, result = accepted(RIGHT, memory=True)
+    assert [one.what.partition(":")[0] for one in result.programs][:2] == ["eager", "compile"]
+    assert [(one.speedup, one.kept) for one in result.programs] == [(None, False), (None, False), (2.0, True)]
+    assert all(one.peak_bytes is not None for one in result.programs)
+    assert model_result("last", tmp_path).programs == result.programs
+
+
+def test_the_command_says_what_came_of_programs():
+    told = model_text(
+        planted_result(
+            StepProgram(what="eager", speedup=None, peak_bytes=3_000_000),
+            StepProgram(what="partition: less", speedup=1.5, peak_bytes=None),
+            StepProgram(what="partition: more", speedup=2.0, peak_bytes=1_500_000, kept=True),
+        )
+    )
+    assert "memory    eager: 3.0 MB at most\n" in told
+    assert "partition: less: 1.50x, memory not known\n" in told
+    assert "partition: more: 2.00x, 1.5 MB at most, in the model" in told
+
+
+def planted_result(*programs):
+    return ModelResult(
+        model="m", device="cpu", run="", decision=DecisionStatus.EQUAL, speedup=None, baseline="", eager_speedup=None,
+        expected=(1.0, 1.0, 1.0), regions=(), programs=programs,
+    )  # fmt: skip
 
 
 def test_the_command_says_what_came_of_steps(accepted):

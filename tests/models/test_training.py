@@ -25,6 +25,7 @@ from kernelwright.models import (
 )
 from kernelwright.models._training import set_training
 from kernelwright.records import TensorSpec
+from kernelwright.search.proposals._proposals import make_proposers
 from kernelwright.store import Store
 
 
@@ -179,6 +180,25 @@ def test_a_gradient_whose_terms_cancel_is_no_other_gradient():
     assert "body.blocks.0.across.2.bias" in capture_step(loaded).trained
 
 
+class Rotated(nn.Module):
+    """A part that makes numbers, and reads numbers that are no state."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("angles", torch.rand(4), persistent=False)
+
+    def forward(self, x):
+        return x * (self.angles + torch.arange(4, device=x.device)).cos()
+
+
+def test_a_step_that_makes_tensors_has_sizes_without_a_run():
+    """Where a step is too large to be run for its sizes, it is run on the meta device."""
+    model = Refused(Rotated())
+    loaded = load_model(model, (torch.randn(20_000, 4),))
+    model.train()
+    assert step_task(loaded, capture_step(loaded)).workloads[0].outputs[1].shape == (4, 4)
+
+
 class Refused(nn.Module):
     def __init__(self, part, loss=torch.Tensor.mean):
         super().__init__()
@@ -255,11 +275,12 @@ def test_what_was_accepted_for_a_training_step_is_patched_for_training(tmp_path)
     (tmp_path / "small.py").write_text(LINEAR)
     target = str(tmp_path / "small.py")
 
-    def search(task, *, store, **_):
+    def search(task, *, store, proposers, **_):
+        assert "partition" in [proposer.name for proposer in make_proposers(proposers)]
         with Store(store) as kept:
             return SimpleNamespace(run=accept(kept, task, STEP))
 
-    result = optimize_training(target, store=tmp_path, search=search)
+    result = optimize_training(target, store=tmp_path, memory=False, search=search)
     assert result.improved and set(result.trained) == {"linear.weight", "linear.bias"}
     loaded = load_model(target)
     model, native, (x, y) = loaded.module.train(), copy.deepcopy(loaded.module).train(), loaded.whole.tensors
@@ -284,7 +305,7 @@ def test_a_step_is_accepted_and_patched_at_each_of_several_sizes(tmp_path):
 
     found = optimize_sizes(
         f"{tmp_path / 'small.py'}:build", [sizes_of("batch=2:80"), sizes_of("batch=5:20")], store=tmp_path,
-        training=True, search=search,
+        training=True, memory=False, search=search,
     )  # fmt: skip
     model = load_model(f"{tmp_path / 'small.py'}:build").module.train()
     native = copy.deepcopy(model)

@@ -18,7 +18,7 @@ from kernelwright.verify import Oracle
 from kernelwright.verify.checks.correct import compare_outputs
 
 LESS = {"eight": ("-mno-avx512f",), "no_dots": ("-mno-avx512bf16", "-mno-avx512vnni", "-mno-avxvnni")}
-FAMILIES = ("attention", "embedding", "gemm", "logits", "loss", "lowbit", "moe")
+FAMILIES = ("attention", "embedding", "gemm", "logits", "loss", "lowbit", "moe", "neighbours")
 MOST = 24
 """Workloads of an op, of which many differ in sizes alone."""
 

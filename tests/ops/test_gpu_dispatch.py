@@ -146,3 +146,15 @@ def test_forms_are_right_in_the_interpreter(family):
     assert rows[-1]["left_out"] == 0
     assert any(row.get("ran", "").startswith("triton") for row in rows)
     assert forms_of(Path("nowhere")) == ({}, "it has no form for GPUs")
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.needs("triton")
+@pytest.mark.parametrize("name", ["lowbit", "optim"])
+def test_every_way_is_right_in_the_interpreter(name):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ops.gpu_forms", name], env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True, text=True, timeout=1000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -21,6 +21,7 @@ STRAIGHT = {
     "conv": {"conv1d", "conv2d"},
     "embedding": {"embedding", "embedding_bag"}, "graph": {"edge_softmax"}, "image": {"resize"},
     "kmeans": {"assign", "step"}, "logits": {"argmax", "logsumexp", "top_k"}, "moe": {"gate", "plan", "grouped_mm"},
+    "neighbours": {"nearest"},
     "norms": {"rms_norm", "add_rms_norm", "layer_norm", "group_norm_silu"}, "optim": {"adamw", "lion", "adafactor"},
     "rope": {"rope"}, "scan": {"selective_scan", "linear_attention", "gated_delta_rule"},
     "sparse": {"multiplied"}, "lowbit": {"linear"},

@@ -6,10 +6,11 @@ from tests.tools import require
 
 from kernelwright.devices import detect
 from kernelwright.executor.python import launching
+from kernelwright.executor.triton import block_of
 from kernelwright.records import Candidate, Reference, SourceFile
 from kernelwright.search.evaluation._join import without_device
 from kernelwright.suites import get_suite, judge_both, setup
-from kernelwright.suites._tested import entry_of, written_executed
+from kernelwright.suites._tested import entry_of, parts_of, written_executed
 from kernelwright.testing import made_up_checkout
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -65,6 +66,35 @@ def test_what_a_test_calls_is_the_last_that_it_does_not_define_itself():
     assert entry_of(text, "# relu(1)\nGrad.forward(None, 1)", "G/a") == ("Grad", "Grad.forward")
 
 
+@pytest.mark.needs("triton")
+def test_a_file_may_ask_for_a_gpu_while_it_is_imported_and_not_call_its_test():
+    kernel = """import torch
+from triton.ops.matmul_perf_model import early_config_prune, estimate_matmul_time
+NAME = torch.cuda.get_device_name(0)
+def scaled(x):
+    return x
+"""
+    test = "def test_scaled():\n    scaled(torch.ones(2, device='cuda'))\n"
+    space = {}
+    exec(written_executed(kernel, test, "scaled", "scaled"), space)
+    assert space["NAME"] == "PTX executor" and [x.shape for x in space["get_inputs"]()] == [(2,)]
+    assert space["early_config_prune"]([1, 2], {}) == [1, 2]
+
+
+def test_of_several_parts_the_last_is_the_test():
+    line = "#" * 40
+    assert parts_of(f"a = 1\n{line}\nb = 2\n{line}\nf(1)\n") == ("a = 1\n\nb = 2\n", "\nf(1)\n")
+    assert parts_of("a = 1\n") == ("a = 1\n", "")
+
+
+@pytest.mark.needs("triton")
+def test_of_an_autotuner_the_configuration_of_the_smallest_blocks_is_executed():
+    import triton
+
+    configs = [triton.Config({"M": 128, "N": 16}), triton.Config({"M": 32, "N": 32, "EVEN": True})]
+    assert min(configs, key=block_of).kwargs["M"] == 32
+
+
 def test_python_that_asks_for_a_gpu_has_the_cpu_where_there_is_none(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with launching():
@@ -72,6 +102,8 @@ def test_python_that_asks_for_a_gpu_has_the_cpu_where_there_is_none(monkeypatch)
         assert x.is_cuda
         with torch.cuda.device(x.device):
             assert torch.cuda.get_device_capability() == (8, 0)
+        seed_and_offset = torch.cuda.default_generators[0].get_state().view(torch.int64)
+        assert seed_and_offset.tolist() == [0, 0]
     assert not x.is_cuda
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with launching():

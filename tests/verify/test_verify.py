@@ -74,6 +74,19 @@ def test_a_wrong_candidate_dies_of_the_expected_check(name, problem, pool, make,
     assert (found.status, found.failure) == ("rejected", check), found.findings
 
 
+@pytest.mark.parametrize(("depth", "status"), [("screen", "accepted"), ("full", "rejected")])
+def test_a_screening_asks_little_of_who_is_hopeless_and_an_acceptance_everything(
+    problem, pool, make, oracle, depth, status
+):
+    _, body = WRONG["one buffer"]
+    limits = dict.fromkeys((w.name for w in problem.task.workloads), 1e-3)
+    found = verify(problem, *make(body), pool=pool, depth=depth, oracle=oracle, hopeless_us=limits)
+    assert found.status == status
+    _, body = WRONG["zeros"]
+    found = verify(problem, *make(body), pool=pool, depth=depth, oracle=oracle, hopeless_us=limits)
+    assert found.failure == "correct", "it is right in any case"
+
+
 @pytest.mark.parametrize("name", ["one buffer", "by pointer", "stale weights", "scratch"])
 def test_each_check_carries_its_weight(name, problem, pool, make, oracle):
     check, body = WRONG[name]

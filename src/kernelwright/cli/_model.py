@@ -148,6 +148,10 @@ def model_text(result: "ModelResult", again: str = "") -> str:
         alone = f"{region.speedup:.2f}x alone" if region.speedup else "no kernel"
         state = "in the model" if region.kept else f"native: {region.reason}"
         lines.append(f"  region    {region.label} x{region.uses}: {alone}, {state}")
+    for one in result.programs:
+        took = f"{one.speedup:.2f}x, " if one.speedup is not None else ""
+        peak = f"{one.peak_bytes / 1e6:.1f} MB at most" if one.peak_bytes is not None else "memory not known"
+        lines.append(f"  memory    {one.what}: {took}{peak}{', in the model' if one.kept else ''}")
     if steps := result.steps:
         told = f"{speedup_text(steps.speedup.model_dump())} against {steps.baseline} with torch's"
         lines.append(
@@ -155,7 +159,12 @@ def model_text(result: "ModelResult", again: str = "") -> str:
         )
     if result.improved:
         lines.append(f"  next      kernelwright.patch(model, {result.run!r}) in Python")
-        lines.append(f"            {program()} export {result.run} --to DIR{again}   (a package to import)")
+        if result.pieces:
+            lines.append('            torch.compile(model, backend="kernelwright") uses them, too')
+        else:
+            lines.append(
+                f"            {program()} export {result.run} --to DIR{again}   (a package to import)"
+            )
     if result.steps and result.steps.improved:
         lines.append("            kernelwright.models.OptimizerPatch(optimizer) in Python")
     return "\n".join(lines)

@@ -8,7 +8,7 @@
 
 The build translates every kernel and leaves the libraries in the artefact, so that workers compile nothing of `cuda`.
 
-Covers: host code of `cuda` candidates as it is (`program.py`); Triton launches, of autotuners the first configuration.
+Covers: host code of `cuda` candidates as it is (`program.py`); Triton launches, of autotuners one configuration.
 Does not cover: times; candidates that find the executor in their process and change it, whose answers are compared as
 ever by the judge.
 """

@@ -27,6 +27,10 @@ _PROPERTIES: Final = SimpleNamespace(
     warp_size=32, max_threads_per_multi_processor=2048, shared_memory_per_block=49152,
     shared_memory_per_block_optin=166912, shared_memory_per_multiprocessor=167936, regs_per_multiprocessor=65536,
 )  # fmt: skip
+_DRAWS: Final = SimpleNamespace(
+    get_state=lambda: torch.zeros(16, dtype=torch.uint8), set_state=lambda _: None, initial_seed=lambda: 0
+)
+"""A GPU's generator, as kernels read it that draw by themselves: seed and offset. It stays, so that draws repeat."""
 _CUDA: Final[dict[str, Any]] = {
     "synchronize": lambda *_: None,
     "empty_cache": lambda: None,
@@ -38,6 +42,7 @@ _CUDA: Final[dict[str, Any]] = {
     "get_device_properties": lambda *_: _PROPERTIES,
     "device": lambda *_: contextlib.nullcontext(),
     "_DeviceGuard": lambda *_: contextlib.nullcontext(),
+    "default_generators": (_DRAWS,),
 }
 """What code around kernels asks of `torch.cuda`, and what one device of the executor answers."""
 

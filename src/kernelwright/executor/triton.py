@@ -8,11 +8,12 @@ Types and specialisations (divisible by 16, equal to 1) are those that Triton's 
 Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
 Tensor descriptors of the host (`TensorDescriptor`) are copied by TMA, so `target` must be 90 for them.
 
-Does not cover: `pre_hook`; of an autotuner, all but the first configuration.
+Does not cover: `pre_hook`; of an autotuner, all but the configuration of the smallest blocks.
 """
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -121,11 +122,12 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
         runs.append(run_triton(self, grid, values, constants, target=target, options=options, **settings))
 
-    def run_first(self: Any, *arguments: Any, **named: Any) -> Any:
-        return self.fn.run(*arguments, **{**named, **self.configs[0].all_kwargs()})
+    def run_smallest(self: Any, *arguments: Any, **named: Any) -> Any:
+        smallest = min(self.configs, key=block_of)
+        return self.fn.run(*arguments, **{**named, **smallest.all_kwargs()})
 
     before, tuned_before = JITFunction.run, Autotuner.run
-    JITFunction.run, Autotuner.run = run, run_first
+    JITFunction.run, Autotuner.run = run, run_smallest
     try:
         yield runs
     finally:
@@ -157,6 +159,11 @@ def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[s
         signature.append((parameter.name, kind, divisible))
     compiled = _compile(function, tuple(signature), _frozen(fixed), target, tuple(sorted(settings.items())))
     return replace(compiled, kept=tuple(kept))
+
+
+def block_of(config: Any) -> int:
+    """Return the product of a configuration's numbers, which its code and its compilation grow with."""
+    return math.prod(v for v in config.kwargs.values() if type(v) is int and v > 0)
 
 
 def _names(function: Any) -> list[str]:

@@ -12,6 +12,7 @@ Does not cover: a kernel crafted to break the compiler itself.
 import ast
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -157,8 +158,16 @@ def is_for(target: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return target["name"] in wanted.get("targets", [target["name"]])
 
 
-def main(request_path: str, results_path: str) -> None:
-    """Compile every specialisation for every target and append one JSON line for each."""
+def main(request_path: str, results_path: str, cores: int = 0) -> None:
+    """Compile every specialisation for every target and append one JSON line for each.
+
+    Targets are compiled by processes beside each other, where there are two cores for each.
+
+    Args:
+        request_path: The source, specialisations and targets.
+        results_path: Where lines go.
+        cores: Cores to use; 0 for all that this process may.
+    """
     request = json.loads(Path(request_path).read_text())
     path = Path(request_path).parent / "kernelwright_jitted.py"
     path.write_text(request["source"])
@@ -167,19 +176,40 @@ def main(request_path: str, results_path: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     _refuse_foreign_modules(request["source"], module)
-    with Path(results_path).open("a") as results:
-        for target in request["targets"]:
-            for wanted in (one for one in request["specialisations"] if is_for(target, one)):
-                line = {"target": target["name"], "kernel": wanted["kernel"]}
-                started = time.monotonic()
-                try:
-                    line |= {"facts": _compile(module, wanted, target, path.parent)}
-                except Exception as error:  # noqa: BLE001 - Triton raises anything; the process is the edge
-                    words = str(error).strip().splitlines() or [""]
-                    line |= {"error": f"{type(error).__name__}: {' '.join(words[-3:])}"[:500]}
-                line["time_s"] = time.monotonic() - started
-                results.write(json.dumps(line) + "\n")
-                results.flush()
+    work = [(t, [one for one in request["specialisations"] if is_for(t, one)]) for t in request["targets"]]
+    if (cores or len(os.sched_getaffinity(0))) < 2 * len(work):
+        for target, wanted in work:
+            _compile_all(module, wanted, target, Path(results_path))
+        return
+    children = []
+    for target, wanted in work:
+        child = os.fork()
+        if child == 0:
+            try:
+                _compile_all(module, wanted, target, Path(results_path))
+            finally:
+                os._exit(0)  # what it could not write, the parent's caller misses
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def _compile_all(
+    module: ModuleType, specialisations: list[dict[str, Any]], target: dict[str, Any], results_path: Path
+) -> None:
+    """Compile for one target, and append a line for each specialisation, each by one write."""
+    with results_path.open("a") as results:
+        for wanted in specialisations:
+            line = {"target": target["name"], "kernel": wanted["kernel"]}
+            started = time.monotonic()
+            try:
+                line |= {"facts": _compile(module, wanted, target, results_path.parent)}
+            except Exception as error:  # noqa: BLE001 - Triton raises anything; the process is the edge
+                words = str(error).strip().splitlines() or [""]
+                line |= {"error": f"{type(error).__name__}: {' '.join(words[-3:])}"[:500]}
+            line["time_s"] = time.monotonic() - started
+            results.write(json.dumps(line) + "\n")
+            results.flush()
 
 
 def _compile(
@@ -231,7 +261,7 @@ def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:
     import triton
 
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    cubin = folder / "kernel.cubin"
+    cubin = folder / f"kernel-{os.getpid()}.cubin"
     cubin.write_bytes(compiled.asm["cubin"])
     usage = _output([str(tools / "cuobjdump"), "-res-usage", str(cubin)])
     numbers = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage))

@@ -214,6 +214,8 @@ def _build(
     )
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     shutil.rmtree(work, ignore_errors=True)
+    places = [gpu["name"] for gpu in gpus]
+    lines.sort(key=lambda line: places.index(line["target"]))
     expected = sum(is_for(gpu, one) for gpu in gpus for one in wanted)
     return _result(lines, expected, done, deadline_s)
 

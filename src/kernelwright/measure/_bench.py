@@ -4,9 +4,8 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from statistics import median
 
 from ..devices import Device, Monitor
 from ..records import (
@@ -49,7 +48,7 @@ from ._sequential import (
     WARM_BLOCKS,
     is_look,
 )  # fmt: skip
-from ._startup import CANDIDATE
+from ._standing import Standing
 from ._variants import Baselines, CandidateVariants, VariantWorker, candidate_variants
 
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
@@ -60,8 +59,6 @@ _ROUNDS = {
 _AGAINST_ONE = frozenset({"prescreen", "sizes"})
 """Phases that time against the first baseline alone."""
 _FUTILE_ROUND = 3
-_FAR_ROUND, _FAR_SHARE = 2, 0.8
-"""A screening ends after this many rounds if all blocks are below this share of the best ratio so far."""
 
 
 class Bench(Resource):
@@ -86,8 +83,7 @@ class Bench(Resource):
         self._baselines = Baselines(problem, pool, baselines)
         self._tolerances: dict[str, Tolerance] = {}
         self._contents: dict[str, Content] = {}
-        self._best: dict[str, float] = {}
-        """The best ratio to the first baseline in any screening so far, by workload."""
+        self._standing = Standing()
         self._random = random.Random(secrets.randbits(64))
         self._layout = Layout(pool, device, self._random)
         self._monitor = Monitor(device)
@@ -106,6 +102,11 @@ class Bench(Resource):
         """Name of the first baseline: what runs where no kernel serves."""
         return self._baselines.names[0]
 
+    @property
+    def hopeless_us(self) -> dict[str, float]:
+        """The time of one call, by workload, that no candidate with a chance takes, by the screenings so far."""
+        return self._standing.hopeless_us
+
     def cold(self, workload: Workload) -> bool:
         """Whether the contract requires cold caches on the workload."""
         if self.problem.task.contract.cache != "auto":
@@ -120,7 +121,7 @@ class Bench(Resource):
         return not any(self._baselines.missing(w) for w in workloads)
 
     def start(
-        self, workloads: Sequence[Workload], *, left_s: float = math.inf, only: str | None = None
+        self, workloads: Sequence[Workload], *, left_s: float = math.inf, only: Collection[str] | None = None
     ) -> bool:
         """Start every baseline that is not running yet, and let all of them make their first call in parallel.
 
@@ -129,7 +130,7 @@ class Bench(Resource):
         Args:
             workloads: Where they will run.
             left_s: Seconds left in the run; baselines that are not up by then are not waited for.
-            only: The only one to start; None starts all.
+            only: The only ones to start; None starts all.
 
         Returns:
             Whether they are up; false if the time ran out first.
@@ -183,8 +184,8 @@ class Bench(Resource):
             candidate: What to measure.
             build: Its build.
             phase: `prescreen`: a few blocks against the first baseline alone; `sizes`: the same at sizes that are none
-                of the task's; `screen`: a few blocks, fewer where
-                it is far from the best; `measure`: until the decision is sure; `confirm`: a fixed number;
+                of the task's; `screen`: a few blocks, fewer where it is far from the best, against the baselines that
+                may be the fastest; `measure`: until the decision is sure; `confirm`: a fixed number;
                 `refuter`: a few, on the confirm workload that refused an earlier candidate.
             workloads: On which workloads, in rounds.
             deadline_s: Seconds after which no new round starts; at least three rounds are tried.
@@ -205,7 +206,7 @@ class Bench(Resource):
                     variants.update({(c.name, c.worker.pid): c for c in runner.variants})
                 self._rounds(runners, phase, blocks, ends, tried)
                 if phase == "screen":
-                    self._note_best(blocks)
+                    self._standing.learn(blocks, self._baselines.names)
                 if phase == "confirm" and self._is_confirmed(blocks):
                     self._warm_blocks(runners, blocks, ends)
             except OutOfTimeError:
@@ -230,7 +231,7 @@ class Bench(Resource):
         self, own: CandidateVariants, workloads: Sequence[Workload], phase: Phase, ends: Ends
     ) -> list[BlockRunner]:
         """Make every variant ready on every workload, warm it up, and choose how many calls make a block."""
-        only = self._baselines.names[0] if phase in _AGAINST_ONE else None
+        only = self._opponents(workloads, phase)
         if phase in {"confirm", REFUTER}:
             for workload in workloads:
                 self._baselines.drop(workload, "eager")
@@ -240,21 +241,37 @@ class Bench(Resource):
         for workload in workloads:
             try:
                 mine = own.of(workload, max(5.0, ends.soft - time.monotonic()))
-                runners.append(self._runner(workload, mine, only, ends))
+                runners.append(self._runner(workload, mine, only, ends, brief=phase == "screen"))
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED and workload.split != "search":
                     continue
                 raise
         return runners
 
-    def _runner(self, workload: Workload, mine: VariantWorker, only: str | None, ends: Ends) -> BlockRunner:
+    def _opponents(self, workloads: Sequence[Workload], phase: Phase) -> Collection[str] | None:
+        """Name the baselines that a phase is timed against; None for all."""
+        if phase in _AGAINST_ONE:
+            return self._baselines.names[:1]
+        found = self._standing.contenders if phase == "screen" else None
+        absent = found and any((name, w.name) in self._baselines.notes for name in found for w in workloads)
+        return None if absent else found
+
+    def _runner(
+        self,
+        workload: Workload,
+        mine: VariantWorker,
+        only: Collection[str] | None,
+        ends: Ends,
+        *,
+        brief: bool,
+    ) -> BlockRunner:
         allowed = self._tolerances.get(workload.name)
         if allowed is None:
             allowed = tolerance(self.problem, workload, secrets.randbits(48))
             self._tolerances[workload.name] = allowed
         runner = BlockRunner(
             self.problem, workload, self._content(workload), allowed, self._layout, self._random,
-            self._monitor, cold=self.cold(workload),
+            self._monitor, cold=self.cold(workload), brief=brief,
         )  # fmt: skip
         runner.join(mine, ends)
         for baseline in self._baselines.of(workload, only):
@@ -302,7 +319,7 @@ class Bench(Resource):
             )
         if phase in {"sizes", REFUTER}:
             return False
-        if phase == "screen" and number >= _FAR_ROUND and self._is_far(blocks):
+        if phase == "screen" and self._standing.is_far(blocks, number):
             return True
         looking = phase == "measure" and is_look(number)
         return (looking or number == _FUTILE_ROUND) and settled(blocks, contract, tried)
@@ -330,18 +347,6 @@ class Bench(Resource):
                 warm = runner.warmed()
                 blocks.extend(warm.block(WARM) for _ in range(WARM_BLOCKS))
 
-    def _is_far(self, blocks: list[Block]) -> bool:
-        """Whether every block of a screening is far from the best result of its workload so far."""
-        ratios = _ratios(blocks, self._baselines.names[0])
-        return bool(ratios) and all(
-            name in self._best and max(found) < _FAR_SHARE * self._best[name]
-            for name, found in ratios.items()
-        )
-
-    def _note_best(self, blocks: list[Block]) -> None:
-        for name, found in _ratios(blocks, self._baselines.names[0]).items():
-            self._best[name] = max(median(found), self._best.get(name, 0.0))
-
 
 def _first_call(variant: VariantWorker, number: int, end: float) -> str:
     """Make a baseline's first call; return the error, if any."""
@@ -352,16 +357,6 @@ def _first_call(variant: VariantWorker, number: int, end: float) -> str:
     except WorkerFailure as failure:
         return f"{failure.kind.value}: {failure.message}"
     return ""
-
-
-def _ratios(blocks: Sequence[Block], baseline: str) -> dict[str, list[float]]:
-    """Return the ratios of a baseline's times to the candidate's, by workload."""
-    found: dict[str, list[float]] = {}
-    for block in blocks:
-        if baseline in block.times_us and not block.repeated:
-            ratio = block.times_us[baseline] / block.times_us[CANDIDATE]
-            found.setdefault(block.workload, []).append(ratio)
-    return found
 
 
 def _good(check: str) -> Finding:

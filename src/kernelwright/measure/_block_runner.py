@@ -1,6 +1,7 @@
 """Run the blocks of one workload: its content, its variants, and one block at a time."""
 
 import copy
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ _LONG_BLOCK_US = 1e6
 """Most microseconds of all variants' calls in a block, so that a baseline a hundred times slower leaves time for more
 rounds. The fixed cost of a block then weighs more, equally for all variants, and can only move ratios towards one."""
 _MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
+_LONG_CALL = 10
+"""A call that took this many times as long as a block should is a block by itself, even if it was delayed."""
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
 _MOST_ARGUMENT_BYTES = 16 << 20
 """Most bytes of the arguments of a warm block's calls, so that they stay in the last-level cache."""
@@ -74,12 +77,13 @@ class BlockRunner:
 
     def __init__(
         self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
-        random: Random, monitor: Monitor, *, cold: bool,
+        random: Random, monitor: Monitor, *, cold: bool, brief: bool = False,
     ) -> None:  # fmt: skip
+        """Prepare; `brief` relies on what is known of baselines that ran before: enough for a rank, not to decide."""
         self.workload, self.variants = workload, list[VariantWorker]()
         self._problem, self._content, self._allowed = problem, content, allowed
         self._layout, self._random, self._monitor, self.cold = layout, random, monitor, cold
-        self._calls, self._noise = 1, Noise()
+        self._calls, self._noise, self._brief = 1, Noise(), brief
 
     @property
     def contract(self) -> Contract:
@@ -94,10 +98,11 @@ class BlockRunner:
             OutOfTimeError: the time was up first.
         """
         give_state(self._problem, self.workload, [variant])
-        for i in range(1 + self._random.randrange(3)):
+        for i in range(1 if self._known_us(variant) else 1 + self._random.randrange(3)):
             if ends.over:
                 raise OutOfTimeError
             reply, _ = self._visit(variant, [self._content.draw()], 1, fetch=0, limit_s=COMPILE_LIMIT_S)
+            variant.warmed_us = reply.time_us
             if i == 0 and not variant.first_call_us:
                 variant.first_call_us = reply.time_us
         if variant.kept is not None and not variant.checked:
@@ -133,23 +138,38 @@ class BlockRunner:
         if self.contract.mutates:
             return
         sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
-        each_us = [max(1.0, self._call_us(variant, sets, wanted_us)) for variant in self.variants]
+        each_us = [
+            self._known_us(variant) or max(1.0, self._call_us(variant, sets, wanted_us))
+            for variant in self.variants
+        ]
+        for variant, us in zip(self.variants, each_us, strict=True):
+            variant.known_us[self.cold] = us
         long = max(1, int(_LONG_BLOCK_US / sum(each_us)))
         self._calls = min(int(wanted_us / min(each_us)) + 1, self._most_calls(), long)
         if self._calls > 1:
             sets = self._content.several(self._calls)
             for variant in self.variants:
-                self._visit(variant, sets, self._calls, fetch=0)
+                if not self._known_us(variant) or variant.most_calls < self._calls:
+                    self._visit(variant, sets, self._calls, fetch=0)
+                    variant.most_calls = self._calls
+
+    def _known_us(self, variant: VariantWorker) -> float:
+        """Return what a call of a baseline is known to take, if that is to be relied on; else 0."""
+        return variant.known_us.get(self.cold, 0.0) if self._brief and variant.name != CANDIDATE else 0.0
 
     def _call_us(self, variant: VariantWorker, sets: list[list[object]], enough_us: float) -> float:
         """Return the time of a call, less the fixed cost of a block if that may matter."""
-        once, tried = self._shortest_us(variant, sets, 1), min(_TRIED_CALLS, self._most_calls())
+        tries = 1 if self._brief and variant.warmed_us > _LONG_CALL * enough_us else 2
+        once = min(variant.warmed_us or math.inf, self._shortest_us(variant, sets, 1, tries))
+        tried = min(_TRIED_CALLS, self._most_calls())
         if self.cold or tried == 1 or once > enough_us:
             return once
         return (self._shortest_us(variant, sets, tried) - once) / (tried - 1)
 
-    def _shortest_us(self, variant: VariantWorker, sets: list[list[object]], calls: int) -> float:
-        return min(self._visit(variant, sets, calls, fetch=0)[0].time_us for _ in range(2))
+    def _shortest_us(
+        self, variant: VariantWorker, sets: list[list[object]], calls: int, tries: int = 2
+    ) -> float:
+        return min(self._visit(variant, sets, calls, fetch=0)[0].time_us for _ in range(tries))
 
     def _most_calls(self) -> int:
         """Return how many calls fit in a block, at least one, each with its own inputs so that no call is repeated.

@@ -1,7 +1,7 @@
 """Workers of the variants: fresh ones for the candidate, warm ones for the baselines."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
@@ -28,6 +28,12 @@ class VariantWorker:
         """The seed of the weights that a baseline keeps; None before it has them, and for all other variants."""
         self.checked = False
         """Whether the judge has verified that it uses the weights that it keeps."""
+        self.known_us: dict[bool, float] = {}
+        """What a call took when calls per block were last chosen, by whether caches were cold."""
+        self.warmed_us = 0.0
+        """What the last call took that warmed it up."""
+        self.most_calls = 1
+        """The most calls that it has made in one request: its memory has grown for them."""
         self._prepared_us: list[float] = []
 
     def take(self, state: Mapping[str, Tensor], seed: int) -> None:
@@ -63,17 +69,19 @@ class Baselines:
         self.notes: dict[tuple[str, str], str] = {}
         """Why a baseline is missing, by its name and the workload's."""
 
-    def missing(self, workload: Workload, only: str | None = None) -> list[str]:
+    def missing(self, workload: Workload, only: Collection[str] | None = None) -> list[str]:
         """Name those that are not running on the workload and are not known to fail."""
         return [
             name
             for name in self.names
-            if only in {None, name}
+            if (only is None or name in only)
             and (name, workload.name) not in self.notes
             and not self._is_warm((name, workload.name))
         ]
 
-    def started(self, workload: Workload, end: float, only: str | None = None) -> list[VariantWorker]:
+    def started(
+        self, workload: Workload, end: float, only: Collection[str] | None = None
+    ) -> list[VariantWorker]:
         """Start the missing ones, as far as time permits, and return them; none has been called yet."""
         found = [self._start(name, workload, end) for name in self.missing(workload, only)]
         return [variant for variant in found if variant is not None]
@@ -85,9 +93,9 @@ class Baselines:
         for name, workload in idle[: max(0, len(self._warm) - _MOST_WARM)]:
             self._warm.pop((name, workload)).worker.kill()
 
-    def of(self, workload: Workload, only: str | None = None) -> list[VariantWorker]:
+    def of(self, workload: Workload, only: Collection[str] | None = None) -> list[VariantWorker]:
         """Return those running on the workload."""
-        keys = [(name, workload.name) for name in self.names if only in {None, name}]
+        keys = [(name, workload.name) for name in self.names if only is None or name in only]
         for key in filter(self._is_warm, keys):
             self._warm[key] = self._warm.pop(key)
         return [self._warm[key] for key in keys if self._is_warm(key)]

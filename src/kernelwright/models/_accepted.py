@@ -1,7 +1,7 @@
 """Store → Programs: what was accepted for whole models and still holds, and how it is loaded."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,20 @@ def region_programs(store: Store) -> Iterator[RegionProgram]:
     """Yield the kernels of regions that are part of accepted models, as `programs` does; each region once."""
     seen = set[str]()
     for result in _results(store):
-        for region in (r for r in result.regions if r.kept and r.region not in seen):
-            found = [pair for run in region.runs for pair in _usable(store, result, run)]
-            one, task = max(found, key=_speedup, default=(None, None))
-            if one is not None and task is not None and (form := form_of_task(task)) is not None:
-                seen.add(region.region)
-                yield RegionProgram(result.model, form, one.candidate, task)
+        for region, program in regions_in(store, result, seen):
+            seen.add(region)
+            yield program
+
+
+def regions_in(
+    store: Store, result: ModelResult, known: Collection[str] = ()
+) -> Iterator[tuple[str, RegionProgram]]:
+    """Yield the kernels of an accepted model's regions that may be used here, each with its region, but known ones."""
+    for region in (r for r in result.regions if r.kept and r.region not in known):
+        found = [pair for run in region.runs for pair in _usable(store, result, run)]
+        one, task = max(found, key=_speedup, default=(None, None))
+        if one is not None and task is not None and (form := form_of_task(task)) is not None:
+            yield region.region, RegionProgram(result.model, form, one.candidate, task)
 
 
 def _speedup(found: tuple[Evaluation, Task]) -> float:

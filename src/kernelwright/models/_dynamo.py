@@ -59,9 +59,19 @@ def dynamo_backend(
     chosen = dict(options or {})
     if unknown := sorted(set(chosen) - set(_OPTIONS)):
         raise InputError(f"the backend has no option {unknown[0]!r}; it has {', '.join(_OPTIONS)}")
+    accepted, regions = _accepted(chosen.get("store"))
+    return served_by(graph, inputs, accepted, regions)
+
+
+def served_by(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    accepted: Sequence[Program],
+    regions: Sequence[RegionProgram],
+) -> Call:
+    """Compile a graph of Dynamo with these programs of whole models and these kernels of regions."""
     if torch.is_autocast_enabled("cpu") or _wants_gradient(inputs):
         return _inductor(graph, inputs)
-    accepted, regions = _accepted(chosen.get("store"))
     known = _Known(graph, accepted, regions)
     if all(isinstance(v, torch.Tensor) and all(type(s) is int for s in v.shape) for v in inputs):
         found = known.whole(inputs)

@@ -20,9 +20,11 @@ from ._device import device_of_models
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
+from ._judged_pieces import JudgedPieces
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, regions_s, whole_s
+from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
@@ -150,11 +152,11 @@ class _Run:
             more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
             alone = search_whole(plan, _key(plan), search, whole_s(self._left_s()) / 60, more, self.say)
             if alone.best is not None:
-                return _of_whole(plan, self.used, alone, self.begun), alone.task
-        if plan.captured.whole is None:
-            broken = f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
-            return self._native((alone.outcome(plan),) if alone.run else (), broken), None
+                return self._of_whole(alone), alone.task
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
+        if plan.captured.whole is None and self.used.kind != "cpu":
+            broken = f"the model's graph breaks ({plan.captured.breaks[0]}); kernels serve its pieces on CPUs alone"
+            return self._native(tried, broken), None
         reserve_s = self._left_s() - regions_s(self._left_s())
         regions = _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
@@ -164,6 +166,8 @@ class _Run:
         accepted = regions.accepted()
         if not accepted:
             return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
+        if plan.captured.whole is None:
+            return self._judged_in_pieces(regions, accepted, tried), None
         return self._judged(regions, accepted, tried)
 
     def _judged(
@@ -182,6 +186,32 @@ class _Run:
             "expected": _expected(self.plan, verdict.judged),
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
+
+    def _judged_in_pieces(
+        self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
+    ) -> ModelResult:
+        """Judge a model whose graph breaks with the kernels of its regions, in the time that is left."""
+        verdict = JudgedPieces(self.plan, self.baselines, self.say)
+        found = verdict.judge(accepted, self.options["store"], self._left_s())
+        outcomes = (*tried, *regions.outcomes(found.kept, found.out))
+        return _result(self.plan, self.used, None, outcomes, found.reason, self.begun).model_copy(update={
+            "run": found.run, "decision": found.decision, "speedup": found.speedup, "baseline": found.baseline,
+            "eager_speedup": found.eager_speedup, "pieces": True,
+            "expected": _expected(self.plan, found.judged), "call": self.plan.loaded.whole.call,
+        })  # fmt: skip
+
+    def _of_whole(self, found: WholeFound) -> ModelResult:
+        """Return the result where one program serves the whole model."""
+        assert found.best is not None
+        decision = found.best.decision
+        plan, share = self.plan, found.pilot
+        return ModelResult(
+            model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
+            speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
+            expected=plan.plan.expected_of_whole if share is None else forecast_of(share), pilot=share,
+            regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
+            numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
+        )  # fmt: skip
 
     def _left_s(self) -> float:
         return self.end - time.monotonic()
@@ -292,18 +322,6 @@ def _result(
         speedup=judgement.speedup if judgement else None, baseline=(judgement.baseline or "") if judgement else "",
         eager_speedup=None, expected=plan.plan.expected, regions=outcomes, reason=reason,
         numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
-    )  # fmt: skip
-
-
-def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) -> ModelResult:
-    """Return the result where one program serves the whole model."""
-    assert found.best is not None
-    decision = found.best.decision
-    return ModelResult(
-        model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
-        speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-        expected=plan.plan.expected_of_whole, regions=(found.outcome(plan),), weights=found.weights,
-        call=plan.loaded.whole.call, numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._timing import Timed, timed
 from ._traced import chains_in
+from ._unusual import reads_values
 from ._whole_task import whole_task
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
@@ -154,6 +155,9 @@ def _looked(
         for region in look.worth(in_piece.regions):
             if len(found) >= _MOST_LOOKED or time.process_time() > end:
                 break
+            if known := next((row for row in found if row.region == region.key), None):
+                found[found.index(known)] = look.also(known, region)
+                continue
             try:
                 found.append(look.at(region))
             except (Unprintable, TaskError, InputError) as error:
@@ -207,6 +211,10 @@ def _whole_row(
     """Return what may be expected of one program for the whole model, or why it cannot be one task."""
     if not times:
         return None, []
+    if captured.whole is None and (reader := reads_values(loaded.whole, loaded.whole.tensors)):
+        return None, [
+            f"the model as one program: {reader} reads values, by which other calls run other operators"
+        ]
     try:
         problem = Problem(whole_task(loaded, captured, times).task)
         workload = problem.task.workloads[0]

@@ -117,6 +117,19 @@ class StepsOutcome(Record):
         return self.decision is DecisionStatus.IMPROVED
 
 
+class StepProgram(Record):
+    """One way to compute forward and backward of a training step: time beside memory."""
+
+    what: str
+    """`eager`, `compile`, or who proposed a program and what it is."""
+    speedup: float | None
+    """Of a program that was right, over the best native form; none of that itself."""
+    peak_bytes: int | None
+    """By how many bytes a call makes a process grow at most, gradients included; none where that is not known."""
+    kept: bool = False
+    """Whether it is the accepted program."""
+
+
 class ModelResult(Record):
     """The outcome of optimising a model: the verdict on the whole, and what came of each region."""
 
@@ -137,7 +150,9 @@ class ModelResult(Record):
     eager_speedup: float | None
     """Of the patched model over eager torch."""
     expected: tuple[float, float, float]
-    """What the plan expected over eager torch with these regions: low, expected, high."""
+    """What was expected over eager torch, by the pilot where there was one, else by the plan: low, expected, high."""
+    pilot: float | None = None
+    """Part of eager torch's time that the first programs took before the search; none where none was timed."""
     regions: tuple[RegionOutcome, ...]
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
@@ -148,12 +163,16 @@ class ModelResult(Record):
     """For a training step, what else it takes and returns."""
     steps: StepsOutcome | None = None
     """Of whole steps with an optimizer, where one was named."""
+    programs: tuple[StepProgram, ...] = ()
+    """For a training step, the native forms and then the programs that were timed, the fastest first."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None
     """What its answers depend on apart from its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
+    pieces: bool = False
+    """Whether its graph breaks, and kernels serve regions of the pieces in between, by torch.compile."""
     numerics: Numerics | None = None
     """How far it may be off, where that was chosen."""
     reason: str = ""

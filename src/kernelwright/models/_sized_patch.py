@@ -9,12 +9,13 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ._patch import PLACE, Patch
+from ._pieces_patch import PiecesPatch
 
 
 class SizedPatch:
     """A model patched at several sizes: the patch at a call's sizes answers it, and the native model all others."""
 
-    def __init__(self, model: nn.Module, patches: Sequence[Callable[[], Patch]]) -> None:
+    def __init__(self, model: nn.Module, patches: Sequence[Callable[[], Patch | PiecesPatch]]) -> None:
         """Put all patches in place, or none.
 
         Args:

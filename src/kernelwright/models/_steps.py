@@ -7,9 +7,6 @@ others in float64 (noise, not dropout), whose steps stay undecided.
 """
 
 import copy
-import math
-import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -19,10 +16,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError, known_names
-from ..measure import limits
-from ..records import Contract, DecisionStatus, Interval
+from ..records import DecisionStatus
 from ..tasks import one_thread
 from ..tasks.capture import quiet
+from ._in_turns import Way, decision_on, fastest, in_turns, ratio_of
 from ._install import patch
 from ._joint import TrainedWhole
 from ._optimizer_patch import OptimizerPatch
@@ -34,12 +31,9 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adafactor": lambda parameters: torch.optim.Adafactor(parameters, lr=1e-3),
 }
 """Native optimizers by name, in their fastest form."""
-_COMPARED_STEPS, _WARM_STEPS = 5, 3
-_LEAST_ROUNDS, _MOST_ROUNDS = 20, 400
-_LEVEL = 0.025
+_COMPARED_STEPS = 5
 _ERROR_FACTOR, _OF_MOVED = 4.0, 1e-5
 """Of the native error, and of how far the weights have moved, what may be between ours and float64."""
-_Step = Callable[[], object]
 
 
 def check_optimizer(name: str) -> None:
@@ -73,20 +67,16 @@ def judged_steps(
             "ours": _ours(loaded, result, optimizer, store)[0],
         }
         with one_thread():
-            times = _timed(ways, seconds)
+            times = in_turns(ways, seconds)
         torch._dynamo.reset()
-    baseline = min(("eager", "compile"), key=lambda way: median(times[way]))
-    ratios = [math.log(one / other) for one, other in zip(times[baseline], times["ours"], strict=True)]
-    found = limits(ratios, level_low=_LEVEL, level_high=_LEVEL)
-    speedup = Interval(median=math.exp(found.median), low=math.exp(found.low), high=math.exp(found.high))
-    status, reason = DecisionStatus.IMPROVED, ""
+    baseline = fastest(times, ("eager", "compile"))
+    speedup = ratio_of(times[baseline], times["ours"])
+    status, reason = decision_on(speedup)
     if not alike:
         status = DecisionStatus.INCONCLUSIVE
         reason = "its random numbers are others in float64, so that weights cannot be compared"
     elif wrong:
         status, reason = DecisionStatus.REJECTED, wrong
-    elif math.exp(found.low) <= 1.0 + Contract().least_effect:
-        status, reason = DecisionStatus.EQUAL, f"the gain may be as small as {math.exp(found.low):.3f} times"
     return StepsOutcome(
         optimizer=optimizer, decision=status, speedup=speedup, baseline=baseline, reason=reason,
         step_us={way: median(spent) for way, spent in times.items()},
@@ -121,7 +111,7 @@ def _wrong(loaded: Loaded, result: ModelResult, optimizer: str, store: Path | st
 
 def _native(
     loaded: Loaded, optimizer: str, module: nn.Module, *, own: bool = False, compiled: bool = False
-) -> _Step:
+) -> Way:
     """Return a native step on a copy of a module, or on its own weights."""
     module = module if own else copy.deepcopy(module)
     made = OPTIMIZERS[optimizer](module.parameters())
@@ -130,7 +120,7 @@ def _native(
 
 def _ours(
     loaded: Loaded, result: ModelResult, optimizer: str, store: Path | str | None
-) -> tuple[_Step, nn.Module]:
+) -> tuple[Way, nn.Module]:
     """Return a step with what was accepted, and the module that it trains."""
     module = copy.deepcopy(loaded.module)
     made = OPTIMIZERS[optimizer](module.parameters())
@@ -143,7 +133,7 @@ def _ours(
 
 def _stepping(
     loaded: Loaded, module: nn.Module, optimizer: torch.optim.Optimizer, *, compiled: bool = False
-) -> _Step:
+) -> Way:
     wide = next(module.parameters()).dtype is torch.float64
 
     def given(value: torch.Tensor) -> torch.Tensor:
@@ -161,21 +151,3 @@ def _stepping(
 
     whole(*whole.tensors)  # finds the loss, which a compiled call does not tell
     return step
-
-
-def _timed(ways: dict[str, _Step], seconds: float) -> dict[str, list[float]]:
-    """Return microseconds of each way, in rounds of random order."""
-    order, times = list(ways), {way: list[float]() for way in ways}
-    for step in ways.values():
-        for _ in range(_WARM_STEPS):
-            step()
-    draws, end = random.Random(0), time.monotonic() + seconds
-    while len(times["ours"]) < _LEAST_ROUNDS or (
-        len(times["ours"]) < _MOST_ROUNDS and time.monotonic() < end
-    ):
-        draws.shuffle(order)
-        for way in order:
-            begun = time.perf_counter()
-            ways[way]()
-            times[way].append((time.perf_counter() - begun) * 1e6)
-    return times

@@ -157,15 +157,17 @@ def graph_text(capture: Capture, timed: Timed, drawing: Mapping[str, str] = Mapp
     names |= {name: f"self.w{i}" for i, name in enumerate(capture.weights)}
     names |= {name: f"self.c{i}" for i, name in enumerate(capture.constants)}
     lines = []
+    device = f"{next(iter(names.values()))}.device"  # where it is asked for its sizes alone, that is meta
     for number, node in enumerate(capture.nodes):
-        lines.append(f"v{number} = {expression(node, lambda n: names[n])}")
+        text = expression(node, lambda n: names[n]).replace("torch.device('cpu')", device)
+        lines.append(f"v{number} = {text}")
         names[node.name] = f"v{number}"
     lines += [f"{names[old]}.copy_({names[new]})" for old, new in capture.mutations]
     results = [names[o] for o in capture.outputs]
     lines.append(f"return {listed(results) if len(results) > 1 else results[0]}")
     weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(capture.weights)]
     weights += [
-        f"self.register_buffer('c{i}', {packed(v)}, persistent=False)"
+        f"self.register_buffer('c{i}', {packed(v)}.to(torch.get_default_device()), persistent=False)"
         for i, v in enumerate(capture.constants.values())
     ]
     inputs = [drawing.get(n) or _input(timed.facts[n], capture.values[n]) for n in capture.inputs]

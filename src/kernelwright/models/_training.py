@@ -19,6 +19,7 @@ from ._dynamo_form import content
 from ._identity import graph_hash, places_outside
 from ._joint import Step, capture_step
 from ._optimize import ratio_to_eager
+from ._peaks import programs_of
 from ._records import MODEL_RESULT, Identity, ModelResult, RegionOutcome
 from ._steps import check_optimizer, judged_steps
 from ._target import Loaded, ModelTarget, load_model
@@ -27,8 +28,8 @@ from ._timing import untimed
 
 BASELINES = ("eager", "compile")
 """Native forms of a training step. Freezing holds the weights for constants, so it is none of them."""
-PROPOSERS = ("schedule", "inductor")
-"""Who writes one program for a graph of any size: the compiler here, and torch's, whose guards a patch replaces."""
+PROPOSERS = ("schedule", "inductor", "partition")
+"""Who writes one program for a graph of any size: the compiler here, and torch's, for all of it or in two parts."""
 
 
 def optimize_training(
@@ -44,6 +45,7 @@ def optimize_training(
     optimizer: str | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
+    memory: bool = True,
     search: Callable[..., Any] = search_op,
 ) -> ModelResult:
     """Make the training of a model faster: forward and backward as one program of inputs and weights.
@@ -61,6 +63,7 @@ def optimize_training(
         optimizer: Judge whole steps with this optimizer afterwards: `adamw` or `adafactor`.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
+        memory: Measure the peak memory of native forms and programs afterwards, too.
         search: Searches one task; for tests.
 
     Raises:
@@ -81,11 +84,16 @@ def optimize_training(
     )  # fmt: skip
     with Store(store) as kept:
         best = next(iter(accepted_of(kept, kept.run(found.run))), None)
+        tried = kept.evaluations(found.run)
         result = _result(loaded, step, used.fingerprint, found.run, best, time.monotonic() - begun)
         kept.keep(MODEL_RESULT, found.run, {found.run: result.to_json()})
+    more: dict[str, Any] = {}
+    if memory:
+        more["programs"] = programs_of(loaded, task, tried, best.candidate if best else None)
     if optimizer is not None:
-        steps = judged_steps(loaded, result, optimizer, store=store)
-        result = result.model_copy(update={"steps": steps, "seconds": time.monotonic() - begun})
+        more["steps"] = judged_steps(loaded, result, optimizer, store=store)
+    if more:
+        result = result.model_copy(update={**more, "seconds": time.monotonic() - begun})
         with Store(store) as kept:
             kept.keep(MODEL_RESULT, found.run, {found.run: result.to_json()})
     return result

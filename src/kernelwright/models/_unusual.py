@@ -4,9 +4,11 @@ import dataclasses
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
+from ..system.dispatch_mode import DispatchMode
 
 
 def check_values(name: str, module: nn.Module, inputs: object) -> None:
@@ -69,6 +71,43 @@ def sparse_in(module: nn.Module, tensors: list[torch.Tensor]) -> str:
     return (
         f"{odd[0][0]!r} is a {odd[0][1].removeprefix('torch.')} tensor, which no program takes" if odd else ""
     )
+
+
+def reads_values(whole: nn.Module, tensors: list[torch.Tensor]) -> str:
+    """Say what reads the values of tensors in a call, by which another call may run other operators; else nothing.
+
+    Example:
+        >>> reads_values(nn.ReLU(), [torch.ones(2)])
+        ''
+    """
+    with torch.no_grad(), _Reads() as reads, _ReadsAtOnce(reads):
+        whole(*tensors)
+    return reads.first
+
+
+class _Reads(DispatchMode):
+    """Sees operators that make numbers, or sizes, of a tensor's values."""
+
+    first = ""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # as torch's
+        if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags):
+            self.first = self.first or str(func)
+        return func(*args, **(kwargs or {}))
+
+
+class _ReadsAtOnce(TorchFunctionMode):
+    """Sees methods that read a tensor's memory without an operator."""
+
+    def __init__(self, reads: _Reads) -> None:
+        super().__init__()
+        self._reads = reads
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # as torch's
+        name = getattr(func, "__name__", "")
+        if name in ("tolist", "numpy", "__array__", "__dlpack__", "data_ptr"):
+            self._reads.first = self._reads.first or name
+        return func(*args, **(kwargs or {}))
 
 
 def _tensors(module: nn.Module, leaves: list[object] | list[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:

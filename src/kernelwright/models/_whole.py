@@ -1,9 +1,10 @@
 """Planned, minutes → the run of the model as one task: one program for all of it, tried before its regions."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..errors import KernelwrightError, fault_of
 from ..records import Budget, DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
+from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
 from ._print import Unprintable
@@ -20,6 +22,8 @@ from ._wrong_layer import wrong_layer
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
+_PILOT_SHARE, _LEAST_MINUTES = 0.4, 1.5
+"""Part of the minutes that the first programs may take to be timed, and how many it must be worth doing."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
 
@@ -38,6 +42,8 @@ class WholeFound:
     """Why there is none."""
     task: Task | None = None
     """The model as a task, where a program was accepted."""
+    pilot: float | None = None
+    """Part of eager torch's time that its first programs took before the search; none where none was timed."""
 
     def outcome(self, plan: Planned) -> RegionOutcome:
         """Return it as what came of a region."""
@@ -72,7 +78,7 @@ def search_whole(
         whole = whole_task(plan.loaded, plan.captured, plan.timed)
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
-    place = options["store"]
+    place, share = options["store"], None
     with Store(place) as store:
         note_search(store, key, WHOLE, whole.task)
         run = next(iter(finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())), "")
@@ -80,13 +86,21 @@ def search_whole(
         say("whole", message=f"the whole model: run {run} taken over")
     else:
         say("whole", message=f"the whole model as one program: searching for {60 * minutes:.0f} s")
+        begun = time.monotonic()
+        if minutes >= _LEAST_MINUTES:
+            share = piloted(whole.task, _PILOT_SHARE * 60 * minutes)
+        if share is not None:
+            _, expected, _ = forecast_of(share)
+            told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
+            say("whole", message=told)
         try:
-            run = search(whole.task, budget=Budget(minutes=minutes), **options).run
+            left = minutes - (time.monotonic() - begun) / 60
+            run = search(whole.task, budget=Budget(minutes=left), **options).run
         except KernelwrightError as error:
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
-    return _found(run, whole, plan, place)
+    return replace(_found(run, whole, plan, place), pilot=share)
 
 
 _TASKS = "model-task"

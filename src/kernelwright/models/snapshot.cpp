@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,15 +61,41 @@ struct Argument {
   }
 };
 
-struct Held {  // `holder[key] is value`; what is not there counts as None
+struct Dictionary {  // what dictionary `of` holds under some keys, by identity; what is not there counts as None
+  Ref of;
+  Py_ssize_t size = -1;  // how many entries it must have, where that counts
+  std::vector<std::pair<Ref, Ref>> entries;
+  mutable uint64_t tag = 0;  // where it was last found the same
+
+  explicit Dictionary(PyObject* of) : of(of) {}
+
+  bool same() const {
+#if PY_VERSION_HEX < 0x030C0000  // until Python 3.11 every change of a dictionary gives it another tag
+    const auto now = reinterpret_cast<PyDictObject*>(of.get())->ma_version_tag;
+    if (now == tag) return true;
+    if (!same_entries()) return false;
+    tag = now;
+    return true;
+#else
+    return same_entries();
+#endif
+  }
+
+  bool same_entries() const {
+    if (size >= 0 && PyDict_GET_SIZE(of.get()) != size) return false;
+    for (const auto& [key, value] : entries) {
+      PyObject* found = PyDict_GetItemWithError(of.get(), key.get());
+      if (found == nullptr && PyErr_Occurred()) throw Refused();
+      if ((found == nullptr ? Py_None : found) != value.get()) return false;
+    }
+    return true;
+  }
+};
+
+struct Held {  // `holder[key] is value` of another container
   Ref holder, key, value;
 
   bool same() const {
-    if (PyDict_CheckExact(holder.get())) {
-      PyObject* found = PyDict_GetItemWithError(holder.get(), key.get());
-      if (found == nullptr && PyErr_Occurred()) throw Refused();
-      return (found == nullptr ? Py_None : found) == value.get();
-    }
     PyObject* found = PyObject_GetItem(holder.get(), key.get());
     if (found == nullptr) {
       if (!PyErr_ExceptionMatches(PyExc_LookupError)) throw Refused();
@@ -121,7 +148,7 @@ struct State {
   Ref kernel;
   std::vector<Argument> arguments;
   std::vector<Ref> tail, names, empty;
-  std::vector<std::pair<Ref, Py_ssize_t>> sized;
+  std::vector<Dictionary> dictionaries;
   std::vector<Held> held;
   std::vector<Tensor> tensors;
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
@@ -152,8 +179,8 @@ struct State {
   bool same_model() const {
     for (const auto& one : empty)
       if (PyDict_GET_SIZE(one.get()) != 0) return false;
-    for (const auto& [one, size] : sized)
-      if (PyDict_GET_SIZE(one.get()) != size) return false;
+    for (const auto& one : dictionaries)
+      if (!one.same()) return false;
     for (const auto& one : held)
       if (!one.same()) return false;
     for (const auto& one : tensors)
@@ -183,13 +210,21 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
       throw Refused();
     };
     each(empty, "empty", [&](PyObject* one) { state->empty.emplace_back(dictionary(one)); });
-    each(sized, "sized", [&](PyObject* one) {
-      state->sized.emplace_back(Ref(dictionary(one)), PyDict_GET_SIZE(one));
-    });
+    std::unordered_map<PyObject*, size_t> places;
+    const auto known = [&](PyObject* one) -> Dictionary& {
+      const auto [found, is_new] = places.try_emplace(one, state->dictionaries.size());
+      if (is_new) state->dictionaries.emplace_back(one);
+      return state->dictionaries[found->second];
+    };
+    each(sized, "sized", [&](PyObject* one) { known(dictionary(one)).size = PyDict_GET_SIZE(one); });
     each(held, "held", [&](PyObject* one) {
       PyObject *holder, *key, *value;
       if (!PyArg_ParseTuple(one, "OOO", &holder, &key, &value)) throw Refused();
-      state->held.push_back(Held{Ref(holder), Ref(key), Ref(value)});
+      if (PyDict_CheckExact(holder)) {
+        known(holder).entries.emplace_back(Ref(key), Ref(value));
+      } else {
+        state->held.push_back(Held{Ref(holder), Ref(key), Ref(value)});
+      }
     });
     bool all = true;
     const auto follow = [&](bool values) {
@@ -233,7 +268,10 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   for (const auto& one : state->tail) Py_VISIT(one.get());
   for (const auto& one : state->arguments) Py_VISIT(one.value.get());
   for (const auto& one : state->empty) Py_VISIT(one.get());
-  for (const auto& one : state->sized) Py_VISIT(one.first.get());
+  for (const auto& one : state->dictionaries) {
+    Py_VISIT(one.of.get());
+    for (const auto& entry : one.entries) Py_VISIT(entry.second.get());
+  }
   for (const auto& one : state->held) {
     Py_VISIT(one.holder.get());
     Py_VISIT(one.value.get());

@@ -4,6 +4,7 @@ Covers: reading a checkout of the user's, the benchmark's own rules in a sandbox
 Does not cover: getting the data; a missing checkout is an error that has the command.
 """
 
+from ._apply_set import write_apply_set
 from ._audit import audit_all
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
@@ -75,4 +76,5 @@ __all__ = [
     "summary_of",
     "theirs_of",
     "write",
+    "write_apply_set",
 ]  # fmt: skip

@@ -17,12 +17,9 @@ def without_npu(text: str, name: str) -> str:
         TaskError: it calls an operator of the NPU, and its docstring does not define it.
 
     Example:
-        >>> print(without_npu("import torch_npu\\nclass Model:\\n  'def forward(self, x): return x'", "identity"))
-        class Model:
-            'def forward(self, x): return x'
-        <BLANKLINE>
-            def forward(self, x):
-                return x
+        >>> print(without_npu("import torch\\nimport torch_npu\\ny = torch.relu", "relu"))
+        import torch
+        y = torch.relu
     """
     if _PACKAGE not in text:
         return text

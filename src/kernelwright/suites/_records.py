@@ -71,6 +71,10 @@ class Theirs(Record):
     """Mean microseconds of the kernel."""
     reference_us: float | None = None
     """Mean microseconds of the reference."""
+    absolute_error: float | None = None
+    """Greatest absolute error that was seen; None if the benchmark's rules compute none."""
+    relative_error: float | None = None
+    """Greatest relative error."""
     flags: tuple[str, ...] = ()
     """What the benchmark's own screening flags."""
     message: str = ""

@@ -17,31 +17,32 @@ _PREPARES = re.compile(r"^def prepare\(\s*weights\b", re.MULTILINE)
 _LANGUAGES = frozenset({"cpp", "torch", "triton"})
 _FUNCTION = Template("""
 
-def found_kernel(arguments, weights):
-    return $symbol(*arguments, *weights.values())
+def found_kernel(arguments, weights, found=$symbol):
+    return found(*arguments, *weights.values())
 """)
+"""The kernel is bound where it is defined: the benchmark's own name for it may be the same."""
 _PREPARED = Template("""
 
 _packed = {"of": (), "weights": None}
 
 
-def found_kernel(arguments, weights):
+def found_kernel(arguments, weights, found=$symbol):
     now = tuple((weight, weight._version, weight.data_ptr()) for weight in weights.values())
     if len(now) != len(_packed["of"]) or any(
         a[0] is not b[0] or a[1:] != b[1:] for a, b in zip(now, _packed["of"])
     ):
         _packed.update(of=now, weights=prepare(weights))
-    return $symbol(*arguments, _packed["weights"])
+    return found(*arguments, _packed["weights"])
 """)
 _DESTINATION = Template("""
 import torch
 
 
-def found_kernel(arguments, weights):
+def found_kernel(arguments, weights, found=$symbol):
     given = [one for a in arguments for one in (a if isinstance(a, (tuple, list)) else (a,))]
     given = [one.contiguous() if isinstance(one, torch.Tensor) else one for one in (*given, *weights.values())]
     outputs = [torch.empty(shape, dtype=dtype) for shape, dtype in $outputs]
-    $symbol(*given, *outputs)
+    found(*given, *outputs)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 """)
 
@@ -74,8 +75,8 @@ def submission_of(task: Task, candidate: Candidate, form: str) -> Submission | N
         def run(x):
             return x + x
         <BLANKLINE>
-        def found_kernel(arguments, weights):
-            return run(*arguments, *weights.values())
+        def found_kernel(arguments, weights, found=run):
+            return found(*arguments, *weights.values())
         <BLANKLINE>
     """
     if candidate.language not in _LANGUAGES or any(flag.startswith("--") for flag in candidate.flags):

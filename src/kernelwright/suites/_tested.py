@@ -1,6 +1,7 @@
 """What benchmarks share whose problem is one file: a function, a line of number signs, and a test that calls it."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from ._submission import Submission, submission_of
 
 _LINE = re.compile(r"^#{20,}\s*$", re.MULTILINE)
 _FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
-_DEFINED = re.compile(r"^(?:def |class |(?=\w+ = ))(\w+)", re.MULTILINE)
+_DEFINED = re.compile(r"^(def |class |(?=\w+ = ))(\w+)", re.MULTILINE)
 _STREAM = re.compile(r"^from torch\._C import _cuda_getCurrentRawStream as (\w+)$", re.MULTILINE)
 """What only a torch that was built for GPUs has; a stream's number is all that it gives."""
+_REMOVED = re.compile(r"^from triton\.ops\.matmul_perf_model import (\w+, \w+)$", re.MULTILINE)
+"""What chose among an autotuner's configurations until Triton 3.0; executed kernels have one configuration."""
+_TARGET = re.compile(r"triton\.runtime\.driver\.active\.get_current_target\(\)\.backend")
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 FIRST = """
 class KwCalled(BaseException):
@@ -61,8 +65,11 @@ class KwZeros(torch.overrides.TorchFunctionMode):
 def kw_drawn():
     \"\"\"Run the benchmark's test up to its first call of the kernel, and return the arguments of that call.\"\"\"
     def tested():
+        space = {**globals(), "SYMBOL": KwEntry(), "__name__": "__main__"}
         with KwZeros():
-            exec(kw_test, {**globals(), "SYMBOL": KwEntry(), "__name__": "__main__"})
+            exec(kw_test, space)
+            for test in [value for name, value in space.items() if name.startswith("test_")]:
+                test()  # one that the file defines and does not call
 
     try:
         run_on_cpu(tested)
@@ -134,6 +141,11 @@ def kw_drawn():
     raise ValueError("the test makes other calls each time")
 """
 """Draws the arguments of the test's largest call."""
+_IMPORTED = """from kernelwright.executor.python import launching
+
+with launching():  # what a file asks of a GPU while it is imported
+    pass
+"""
 _MODEL = """
 
 kw_native, kw_known = SYMBOL, []
@@ -215,7 +227,8 @@ def written_executed(text: str, test: str, symbol: str, call: str) -> str:
     """
     drawn = EXECUTED.replace("SYMBOL", symbol)
     model = _EXECUTED_MODEL.replace("SYMBOL", symbol).replace("CALL", call)
-    return f"{on_cpu(text)}\n{STRUCTURE}\nkw_test = {on_cpu(test)!r}\n{drawn}{model}"
+    imported = f"{_IMPORTED}{textwrap.indent(on_cpu(text), '    ')}"
+    return f"{imported}\n{STRUCTURE}\nkw_test = {on_cpu(test)!r}\n{drawn}{model}"
 
 
 def written(text: str, test: str, symbol: str, drawn: str) -> str:
@@ -225,7 +238,7 @@ def written(text: str, test: str, symbol: str, drawn: str) -> str:
 
 
 def parts_of(text: str) -> tuple[str, str]:
-    """Split a file at its line of number signs into kernel and test, which imports nothing of the file itself.
+    """Split a file at its last line of number signs into kernel and test, which imports nothing of the file itself.
 
     A file without such a line has no test.
 
@@ -233,9 +246,10 @@ def parts_of(text: str) -> tuple[str, str]:
         >>> parts_of("def f(x): ...\\n" + "#" * 40 + "\\nf(1)\\n")
         ('def f(x): ...\\n', '\\nf(1)\\n')
     """
-    head, *rest = _LINE.split(text, maxsplit=1)
+    *heads, test = _LINE.split(text) if _LINE.search(text) else (text, "")
+    head = "".join(heads)
     named = "|".join(_FUNCTION.findall(head)) or "_"
-    return head, re.sub(rf"(?m)^from ({named}) import .*$", "", rest[0]) if rest else ""
+    return head, re.sub(rf"(?m)^from ({named}) import .*$", "", test)
 
 
 def symbol_of(text: str, test: str, name: str) -> str:
@@ -264,12 +278,13 @@ def entry_of(text: str, test: str, name: str) -> tuple[str, str]:
     Example:
         >>> entry_of("class Add(Function): ...\\nadd = Add.apply", "add(1)", "G/add")
         ('add', 'add')
-        >>> entry_of("class Add(Function): ...", "Add.apply(1)", "G/add")
+        >>> entry_of("class Add(Function): ...\\nclass Size: ...", "Add.apply(Size(1))", "G/add")
         ('Add', 'Add.apply')
     """
     code = "\n".join(line for line in test.splitlines() if not line.lstrip().startswith("#"))
-    for symbol in reversed(_DEFINED.findall(text)):
-        found = re.search(rf"(?<![\w.]){symbol}(\.apply|\.forward)?\(", code)
+    for kind, symbol in reversed(_DEFINED.findall(text)):
+        how = r"\.apply|\.forward" if kind == "class " else r"\.apply|\.forward|"
+        found = re.search(rf"(?<![\w.]){symbol}({how})\(", code)
         if found and not re.search(rf"^\s*def {symbol}\(", code, re.MULTILINE):
             return symbol, symbol + (found[1] or "")
     raise TaskError(f"the test of {name} calls no function of its file")
@@ -298,8 +313,12 @@ def on_cpu(text: str) -> str:
         'x = torch.ones(2, device="cpu").cpu()'
         >>> on_cpu("from torch._C import _cuda_getCurrentRawStream as stream_of")
         'stream_of = int'
+        >>> on_cpu("from triton.ops.matmul_perf_model import early_config_prune, estimate_matmul_time")
+        'early_config_prune, estimate_matmul_time = [lambda configs, *_, **__: configs] * 2'
         >>> on_cpu("empty = torch._C._dynamo.guards._empty_strided_cuda")
         'empty = torch._C._dynamo.guards._empty_strided_cpu'
     """
-    text = _STREAM.sub(r"\1 = int", text).replace("guards._empty_strided_cuda", "guards._empty_strided_cpu")
+    text = _REMOVED.sub(r"\1 = [lambda configs, *_, **__: configs] * 2", text)
+    text = _TARGET.sub("'cuda'", _STREAM.sub(r"\1 = int", text))
+    text = text.replace("guards._empty_strided_cuda", "guards._empty_strided_cpu")
     return _ACCELERATOR.sub(lambda m: ".cpu()" if m[1] is None else '"cpu"', text)

@@ -21,7 +21,7 @@ from .rules.entry import SIZE
 
 _BESIDE = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 _ANSWER = (TensorSpec(name="answer", shape=(SIZE,), dtype="uint8"),)
-_REPORTED = frozenset({"status", "passed", "trials", "time_us", "reference_us", "flags", "message"})
+_REPORTED = frozenset(Theirs.model_fields)
 
 
 def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -> Theirs:

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..languages.cpp import header
 from ..records import Candidate, ScalarSpec, Split, Task, TensorSpec
 from ..tasks import load_candidate
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
-from ._records import Row, Rules, SuiteProblem
+from ._records import Row, Rules, SuiteProblem, Theirs
 from ._submission import Submission, submission_of
 
 _DEFINITIONS, _WORKLOADS = "definitions", "workloads"
@@ -136,6 +137,9 @@ def solution_of(candidate: Candidate, definition: str) -> dict[str, Any]:
         'k.py::run'
     """
     path, _, symbol = candidate.entry.rpartition(":")
+    sources = candidate.sources
+    if candidate.language == "cpp" and not any(source.path == "kernelwright.h" for source in sources):
+        sources = (*sources, header())
     return {
         "name": f"kernelwright_{candidate.key}", "definition": definition, "author": "kernelwright",
         "description": candidate.reason or candidate.proposer,
@@ -144,12 +148,12 @@ def solution_of(candidate: Candidate, definition: str) -> dict[str, Any]:
             "target_hardware": ["cpu"], "entry_point": f"{path}::{symbol}", "dependencies": [],
             "destination_passing_style": candidate.style == "destination",
         },
-        "sources": [{"path": s.path, "content": s.text} for s in candidate.sources],
+        "sources": [{"path": s.path, "content": s.text} for s in sources],
     }  # fmt: skip
 
 
 def trace_of(row: Row, workload: Mapping[str, Any], *, hardware: str, at: str) -> dict[str, Any]:
-    """Return the benchmark's own verdict of a row as a trace's JSON; errors, which no row keeps, are NaN.
+    """Return the benchmark's own verdict of a row as a trace's JSON; errors that a row lacks are NaN.
 
     Args:
         row: Both verdicts.
@@ -157,7 +161,13 @@ def trace_of(row: Row, workload: Mapping[str, Any], *, hardware: str, at: str) -
         hardware: What it ran on.
         at: When, in ISO form.
     """
-    theirs = row.theirs
+    return trace(row.problem, row.candidate, row.theirs, workload, hardware=hardware, at=at)
+
+
+def trace(
+    definition: str, solution: str, theirs: Theirs, workload: Mapping[str, Any], *, hardware: str, at: str
+) -> dict[str, Any]:
+    """Return a verdict by the benchmark's rules as a trace's JSON; see `trace_of`."""
     status = {
         "correct": "PASSED", "wrong": "INCORRECT_NUMERICAL", "timeout": "TIMEOUT", "error": "RUNTIME_ERROR",
     }.get(theirs.status)  # fmt: skip
@@ -170,15 +180,22 @@ def trace_of(row: Row, workload: Mapping[str, Any], *, hardware: str, at: str) -
             "log": theirs.message,
         }
         if status in {"PASSED", "INCORRECT_NUMERICAL"}:
-            evaluation["correctness"] = {"max_relative_error": "NaN", "max_absolute_error": "NaN"}
+            evaluation["correctness"] = {
+                "max_relative_error": _error(theirs.relative_error),
+                "max_absolute_error": _error(theirs.absolute_error),
+            }
         if status == "PASSED" and theirs.time_us and theirs.reference_us:
             evaluation["performance"] = {
                 "latency_ms": theirs.time_us / 1e3, "reference_latency_ms": theirs.reference_us / 1e3,
                 "speedup_factor": theirs.speedup,
             }  # fmt: skip
     return {
-        "definition": row.problem, "workload": dict(workload), "solution": row.candidate, "evaluation": evaluation,
+        "definition": definition, "workload": dict(workload), "solution": solution, "evaluation": evaluation,
     }  # fmt: skip
+
+
+def _error(error: float | None) -> float | str:
+    return "NaN" if error is None else error
 
 
 def _kind(file: Path) -> str:

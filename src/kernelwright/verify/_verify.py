@@ -1,9 +1,10 @@
 """Run the checks in order, cheapest first, and stop at the first that is violated."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ..errors import WorkerError
 from ..languages import get_language, not_run
@@ -66,6 +67,7 @@ def verify(
     oracle: Oracle | None = None,
     disabled: frozenset[str] = frozenset(),
     on_right: Callable[[], None] = lambda: None,
+    hopeless_us: Mapping[str, float] = MappingProxyType({}),
 ) -> Verdict:
     """Find out whether a built candidate is right and honest.
 
@@ -83,6 +85,8 @@ def verify(
         oracle: Expected values to share between calls on the same problem.
         disabled: Names of checks to leave out: in tests of the harness itself, and where only a refusal counts.
         on_right: Called when it was right on a first workload: what is worth beginning then, and not for who is wrong.
+        hopeless_us: Of a screening, by workload: who is right but takes longer for a call is asked nothing more, as
+            that would take longest where it matters least. Nobody is accepted without all of it.
     """
     oracle = oracle or Oracle(problem)
     drawn = Seeds(seeds if seeds is not None or depth == "full" else [oracle.screen_seed])
@@ -91,7 +95,7 @@ def verify(
     with Trial(
         oracle, candidate, build, pool, deadline=PatientDeadline(deadline_s, most_s), seeds=drawn
     ) as trial:
-        for found in _examine(trial, depth, disabled, ledger, on_right):
+        for found in _examine(trial, depth, disabled, ledger, on_right, hopeless_us):
             ledger.add(found)
             if ledger.over:
                 break
@@ -140,7 +144,12 @@ def _verdict(candidate: Candidate, ledger: _Ledger, seeds: Sequence[int]) -> Ver
 
 
 def _examine(
-    trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledger, on_right: Callable[[], None]
+    trial: Trial,
+    depth: Depth,
+    disabled: frozenset[str],
+    ledger: _Ledger,
+    on_right: Callable[[], None],
+    hopeless_us: Mapping[str, float],
 ) -> Iterator[Finding]:
     """Yield findings in order; the caller stops at the first violation."""
     task = trial.problem.task
@@ -166,6 +175,8 @@ def _examine(
             first = case
             on_right()
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
+            if depth == "screen" and trial.least_us > hopeless_us.get(workload.name, math.inf):
+                asked = []
             asked = [p for p in asked if not isinstance(p, Sanitised) or trial.executes]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]

@@ -22,6 +22,7 @@ from kernelwright.ops import (
     loss,
     lowbit,
     moe,
+    neighbours,
     norms,
     optim,
     rope,
@@ -251,6 +252,14 @@ def of_moe() -> list[Call]:
                     "shared": (floats(6, 8), floats(8, 3))}),
         (moe.pack_groups, {"weight": floats(2, 5, 8)}),
     ]  # fmt: skip
+
+
+def of_neighbours() -> list[Call]:
+    rows = {"x": floats(3, 4), "points": floats(9, 4), "count": 3}
+    return [
+        (neighbours.nearest, {**rows, "metric": metric})
+        for metric in ("sqeuclidean", "inner_product", "cosine")
+    ]
 
 
 def of_norms() -> list[Call]:

@@ -62,7 +62,7 @@ class Rig:
             Edits(
                 self.strategy, services, journal, self.evaluator.evaluations, self.evaluator.workloads
             ) as edits,
-            Builder(self.languages, width=2, overlap=False) as builder,
+            Builder(self.languages, width=2) as builder,
         ):
             scheduler = Scheduler(iter(self.seeds), lambda s: make_tuner("local", s, 3), edits)
             session = Session(scheduler, builder, self.evaluator, self.meter, self.emit)

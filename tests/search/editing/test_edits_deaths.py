@@ -59,7 +59,7 @@ with Store(folder) as store:
     strategy = make_strategy("evolve", Means(4, editor.operators))
     with (
         Edits(strategy, desk, Journal(folder, run.id), evaluator.evaluations, ()) as edits,
-        Builder(languages, width=1, overlap=False) as builder,
+        Builder(languages, width=1) as builder,
     ):
         Session(Scheduler(iter(()), None, edits), builder, evaluator, meter, desk.emit).run()
 print("done", flush=True)

@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
         journal = Journal(folder, run.id)
         with (
             Edits(strategy, services, journal, evaluator.evaluations, ()) as edits,
-            Builder(languages, width=1, overlap=False) as builder,
+            Builder(languages, width=1) as builder,
         ):
             scheduler = Scheduler(iter([planted_candidate(95.0)]), lambda space: None, edits)
             Session(scheduler, builder, evaluator, meter, services.emit).run()

@@ -33,9 +33,7 @@ def tiles(name="tiles", best=60.0, at=11):
 class Rig:
     """One planted run."""
 
-    def __init__(
-        self, store, proposals, *, run=None, judge=None, overlap=False, clock=None, workloads=None, **budget
-    ):
+    def __init__(self, store, proposals, *, run=None, judge=None, clock=None, workloads=None, **budget):
         self.store, self.events = store, []
         self.judge = judge or PlantedJudge()
         self.language = PlantedLanguage()
@@ -46,11 +44,10 @@ class Rig:
         self.meter = Meter(self.run.budget, spent, **({"clock": clock} if clock else {}))
         self.languages = {"planted": self.language}
         self.scheduler = Scheduler(iter(proposals), lambda space: make_tuner("local", space, self.run.seed))
-        self.overlap = overlap
 
     def go(self):
         evaluator = Evaluator(self.run, self.store, self.judge, self.languages, self.meter)
-        with Builder(self.languages, width=2, overlap=self.overlap) as builder:
+        with Builder(self.languages, width=2) as builder:
             session = Session(self.scheduler, builder, evaluator, self.meter, self.emit)
             self.outcome = session.run()
         return self.outcome

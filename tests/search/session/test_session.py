@@ -19,9 +19,8 @@ from kernelwright.testing import (
 from .rig import TILES, Rig, tiles
 
 
-@pytest.mark.parametrize("overlap", [False, True])
-def test_finds_the_best_configuration_and_accepts_it(store, overlap):
-    rig = Rig(store, [tiles()], evaluations=40, overlap=overlap)
+def test_finds_the_best_configuration_and_accepts_it(store):
+    rig = Rig(store, [tiles()], evaluations=40)
     outcome = rig.go()
     assert outcome.accepted
     assert outcome.best.candidate.parameters == {"tile": 11, "unroll": 2}
@@ -30,10 +29,9 @@ def test_finds_the_best_configuration_and_accepts_it(store, overlap):
     assert rig.result.time_us == pytest.approx(60.0)
 
 
-@pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_evaluations_stop_exactly(store, most, overlap):
-    rig = Rig(store, [tiles(), planted_candidate(80.0)], evaluations=most, overlap=overlap)
+def test_evaluations_stop_exactly(store, most):
+    rig = Rig(store, [tiles(), planted_candidate(80.0)], evaluations=most)
     rig.go()
     assert rig.meter.evaluations == len(rig.judge.screened) == store.spent(rig.run.id).evaluations == most
     assert rig.outcome.stopped_by == "evaluations"
@@ -267,14 +265,14 @@ def test_templates_that_are_alike_are_not_each_verified_in_full(store):
 
 
 def test_the_first_trial_waits_for_no_other(store):
-    with Builder({"planted": PlantedLanguage()}, width=2, overlap=False) as builder:
+    with Builder({"planted": PlantedLanguage()}, width=2) as builder:
         batches, cost_us = [], itertools.count(50)
         for _ in range(3):
             while builder.hungry:
                 builder.give(Trial(planted_candidate(next(cost_us))), known=False)
             batches.append(len(builder))
             builder.take()
-    assert batches == [1, 2, 1], "alone at first, then full batches"
+    assert batches == [1, 2, 2], "alone at first, then the next is built while one is verified"
 
 
 def test_a_template_that_fails_to_render_costs_that_candidate_alone(store):

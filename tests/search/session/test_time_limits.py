@@ -187,7 +187,7 @@ def test_no_build_is_given_longer_than_is_left(store):
             given.append(deadline_s)
             return super().build(candidate, deadline_s=deadline_s)
 
-    with Builder({"planted": Asking()}, width=1, overlap=False, left_s=lambda: 7.0) as builder:
+    with Builder({"planted": Asking()}, width=1, left_s=lambda: 7.0) as builder:
         builder.build(planted_candidate(50.0))
     assert given == [7.0]
 

@@ -6,7 +6,7 @@
 | `gathered_gemm` | rows of a plan times a weight, gathered and scattered; pairs, bytes | experts, products |
 | `lowbit` | weights of 1 to 8 bits, unpacked, multiplied and scaled in registers | low-bit linear layers |
 | `segments` | keys to an order and offsets | experts |
-| `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses |
+| `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses, neighbours |
 
 Four have a form in Triton too, `NAME.triton.py`: for GPUs, which compile it without being here.
 """

@@ -3,44 +3,24 @@
 // A chunk of rows of X at a time. The rows that stream are the vocabulary's: W is read where it lies, once a chunk, and a
 // vector's lanes are rows of X; of a few rows of X, lanes are inner elements, so that all have work. A logit is looked at
 // alone only where it is above the least that its row has kept.
+#include "largest.h"
 #include "rows.h"
 #include "stream_reduce.h"
 
 namespace kw {
 namespace {
 
-constexpr int64_t kChunk = 256;  // rows of X
 constexpr int kRows = kTileRows;
 constexpr int64_t kFew = 4;  // rows of X that are multiplied by lanes of inner elements
 constexpr int kDots = 4;     // rows of W at a time then
 
-struct Best {
-  float value;
-  int32_t token;
-};
+// What a thread has seen of a chunk's rows.
+struct Seen : Largest {
+  alignas(64) float top[kChunk], sum[kChunk];
 
-// What a thread has seen of a chunk's rows. A row's best are in order, the largest first, of equals the first token;
-// NaN is larger than all.
-struct Seen {
-  alignas(64) float top[kChunk], sum[kChunk], least[kChunk];
-  int32_t filled[kChunk];
-  Best* best;  // [kChunk][count]
-  int64_t count;
-
-  void clear(Best* room, int64_t wanted) {
-    best = room, count = wanted;
-    for (int64_t i = 0; i < kChunk; ++i) top[i] = -kInf, sum[i] = 0.0f, least[i] = kNaN, filled[i] = 0;
-  }
-  static bool above(float a, float b) { return a > b || (a != a && b == b); }
-  void insert(int64_t row, float value, int32_t token) {
-    Best* list = best + row * count;
-    int64_t at = filled[row];
-    if (at == count && !above(value, list[at - 1].value)) return;
-    if (at < count) filled[row] = static_cast<int32_t>(at + 1);
-    else --at;
-    for (; at > 0 && above(value, list[at - 1].value); --at) list[at] = list[at - 1];
-    list[at] = {value, token};
-    if (filled[row] == count) least[row] = list[count - 1].value;
+  void clear(Best* room, int64_t wanted, int64_t rows) {
+    Largest::clear(room, wanted, rows);
+    for (int64_t i = 0; i < kChunk; ++i) top[i] = -kInf, sum[i] = 0.0f;
   }
 };
 
@@ -63,7 +43,6 @@ struct Fold {
   const float* bias;
   float softcap;
   bool sums;
-  int64_t rows;  // of the chunk
   Seen* seen;
 
   KW_INLINE void begin(State& s, int64_t row) const { s.row = row, s.bias = bias ? bias[row] : 0.0f; }
@@ -77,9 +56,7 @@ struct Fold {
       store(seen->sum + n, sum, Full{});
     }
     const M below = z <= load(seen->least + n, Full{});
-    if (!any(below == 0)) return;
-    for (int i = 0; i < W; ++i)
-      if (!below[i] && n + i < rows) seen->insert(n + i, z[i], static_cast<int32_t>(s.row));
+    if (any(below == 0)) seen->insert_some(n, z, below == 0, static_cast<int32_t>(s.row));
   }
   template <class A> KW_INLINE void finish(State&, int64_t, const A*) const {}
 };
@@ -97,7 +74,7 @@ template <class T> struct Layer {
     const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
 #pragma omp parallel num_threads(team)
     {
-      const Fold fold{bias, softcap, lse != nullptr, rows.rows, seen + omp_get_thread_num()};
+      const Fold fold{bias, softcap, lse != nullptr, seen + omp_get_thread_num()};
 #pragma omp for schedule(static)
       for (int64_t b = 0; b < blocks; ++b)
         stream_rows<kRows, V>(w, panels, fold, w.rows * b / blocks, w.rows * (b + 1) / blocks);
@@ -175,7 +152,7 @@ template <class T> struct Layer {
     for (int64_t m = 0; m < x.rows; m += kChunk) {
       Matrix<T> rows = x;
       rows.data += m * x.row, rows.rows = std::min(kChunk, x.rows - m);
-      for (int64_t t = 0; t < team; ++t) seen.data[t].clear(room.data + t * kChunk * count, count);
+      for (int64_t t = 0; t < team; ++t) seen.data[t].clear(room.data + t * kChunk * count, count, rows.rows);
       if (x.rows <= kFew && w.column == 1) few_rows(seen.data, team);
       else if (rows.rows <= W) chunk<1>(rows, seen.data, team);
       else chunk<2>(rows, seen.data, team);
@@ -189,14 +166,11 @@ template <class T> struct Layer {
     float top = all.top[i];
     for (int64_t t = 1; t < team; ++t) {
       top = larger(top, seen[t].top[i]);
-      for (int64_t n = 0; n < seen[t].filled[i]; ++n) {
-        const Best one = seen[t].best[i * count + n];
-        all.insert(i, one.value, one.token);
-      }
+      all.join(i, seen[t]);
     }
     for (int64_t n = 0; n < count; ++n) {
       values[row * count + n] = all.best[i * count + n].value;
-      tokens[row * count + n] = all.best[i * count + n].token;
+      tokens[row * count + n] = all.best[i * count + n].place;
     }
     if (!lse) return;
     double sum = 0;

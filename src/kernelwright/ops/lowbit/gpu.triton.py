@@ -11,10 +11,11 @@ import triton.language as tl
 
 from .._core.gpu import FLOATS, GpuForm
 
-_FEW = 16
-"""Rows of float32 up to which codes are read for the product itself."""
-_MANY = 64
-"""Rows of 16 bits up to which codes are unpacked on the way to tensor cores."""
+_FEW, _FEW_SHORT = 16, 4
+"""Rows of float32, and of 16 bits, up to which codes are read for the product itself."""
+_MANY = 32
+"""Rows of 16 bits up to which codes are unpacked on the way to tensor cores: the fastest on an H100, which unpacks
+4096 x 4096 codes of 4 bits in 24.6 us, product included, and takes 23.3 us on the way."""
 _PROGRAMS, _PARTS = 528, 8
 """Programs that keep a GPU busy, and parts of the inner axis at most."""
 
@@ -139,7 +140,7 @@ def by_lanes(x, given, sizes, bias, outputs, how):
     return out
 
 
-def by_tiles(x, given, sizes, bias, outputs, how, *, tiles=2, warps=4, stages=3, most=_PARTS):
+def by_tiles(x, given, sizes, bias, outputs, how, *, tiles=4, warps=4, stages=3, most=_PARTS):
     """Multiply on tensor cores, codes unpacked on their way; where panels are few, parts of the inner axis apart."""
     rows = len(x)
     high = max(16, min(64, triton.next_power_of_2(rows)))
@@ -174,7 +175,7 @@ def _way(x):
     """Return the fastest way for so many rows."""
     if x.dtype is torch.float32:
         return by_lanes if len(x) <= _FEW else by_unpacking
-    return by_lanes if len(x) == 1 else by_tiles if len(x) <= _MANY else by_unpacking
+    return by_lanes if len(x) <= _FEW_SHORT else by_tiles if len(x) <= _MANY else by_unpacking
 
 
 def _linear(x, codes, scales, zeros, bias, exponent, group, zero, int8, outputs):  # noqa: ARG001

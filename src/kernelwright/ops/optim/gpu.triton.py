@@ -1,10 +1,15 @@
-"""Steps of AdamW and Lion on a GPU: all parameters of a dtype in one launch, by a table of where they lie."""
+"""Steps of AdamW and Lion on a GPU: all parameters of a dtype in one launch, by a table of where they lie.
+
+The table is kept as long as all tensors stay where they are.
+"""
 
 from functools import partial
+from operator import attrgetter
 
 import torch
 import triton
 import triton.language as tl
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from .._core.gpu import FLOATS, GpuForm
 
@@ -36,12 +41,14 @@ def pointer(row, field, kind: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
-def adamw(table, rates, many, kept, left1, beta2, left2, eps, KIND: tl.constexpr, UP: tl.constexpr,
-          LARGEST: tl.constexpr, EVEN: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def adamw(table, rates, size, root, many, kept, left1, beta2, left2, eps, KIND: tl.constexpr, UP: tl.constexpr,
+          ALIKE: tl.constexpr, LARGEST: tl.constexpr, EVEN: tl.constexpr, CHUNK: tl.constexpr,
+          BLOCK: tl.constexpr):  # fmt: skip
     """Move a chunk of a parameter, its moments, and the largest of its second moments."""
     number = found(table, many)
     row = table + number * 7
-    size, root = tl.load(rates + 2 * number), tl.load(rates + 2 * number + 1)
+    if not ALIKE:  # parameters have taken different numbers of steps
+        size, root = tl.load(rates + 2 * number), tl.load(rates + 2 * number + 1)
     p, g = pointer(row, 0, KIND, EVEN), pointer(row, 1, KIND, EVEN)
     m, v = pointer(row, 2, tl.float32, EVEN), pointer(row, 3, tl.float32, EVEN)
     n = tl.load(row + 5)
@@ -93,23 +100,81 @@ def lion(table, many, kept, lr, left1, left2, KIND: tl.constexpr, UP: tl.constex
         tl.store(m + at, mean + left2 * (grad - mean), mask=inside)
 
 
-def _tables(rows, columns):
-    """Yield for each dtype of parameters the table, the rows that are in it, whether all is aligned, and programs."""
-    each = [rows[i : i + columns] for i in range(0, len(rows), columns)]
-    for kind in dict.fromkeys(row[0].dtype for row in each):
-        mine = [row for row in each if row[0].dtype is kind and row[0].numel()]
-        fields, programs, even = [], 0, True
-        for row in mine:
-            tensors = [t if isinstance(t, torch.Tensor) and t.is_floating_point() else None for t in row[:5]]
-            tensors += [None] * (5 - len(tensors))
-            places = [0 if t is None else t.data_ptr() for t in tensors]
-            n = row[0].numel()
-            even = even and n % _ALIGNED == 0 and not any(place % _ALIGNED for place in places)
-            fields.append([*places, n, programs])
-            programs += triton.cdiv(n, _CHUNK)
-        if mine:
-            table = torch.tensor(fields, dtype=torch.int64).to(mine[0][0].device, non_blocking=True)
-            yield table, mine, {"KIND": _TYPES[kind], "EVEN": even}, programs
+class _Table:
+    """Where the parameters of a dtype lie, with gradients and states, here and on the GPU."""
+
+    def __init__(self, rows, columns, mine):
+        params = [rows[i * columns] for i in mine]
+        self.mine, self.device = mine, params[0].device
+        self.largest = columns > 3 and rows[mine[0] * columns + 4] is not None
+        self._kind = _TYPES[params[0].dtype]
+        self._counts = [p.numel() for p in params]
+        begins, self.programs = [], 0
+        for count in self._counts:
+            begins.append(self.programs)
+            self.programs += triton.cdiv(count, _CHUNK)
+        states = [[rows[i * columns + at] for i in mine] for at in range(2, min(columns, 5))]
+        states = [[0 if t is None else t.data_ptr() for t in found] for found in states]
+        states += [[0] * len(mine)] * (3 - len(states))
+        self._fields = [[p.data_ptr() for p in params], [], *states, self._counts, begins]
+
+    def move(self, grads):
+        """Take gradients from where they lie now."""
+        self._fields[1] = [grads[i] for i in self.mine]
+        even = all(n % _ALIGNED == 0 for field in (*self._fields[:5], self._counts) for n in field)
+        self.how = {"KIND": self._kind, "EVEN": even}
+        table = torch.tensor(self._fields, dtype=torch.int64).t().contiguous()
+        self.on_gpu = table.to(self.device, non_blocking=True)
+
+
+class _Known:
+    """Tensors of a step that are served, with their tables, as long as they are where they were."""
+
+    def __init__(self, rows, columns):
+        self._columns = columns
+        lasting = self._lasting(rows)
+        self._ids, self._places = list(map(id, lasting)), list(map(torch.Tensor.data_ptr, lasting))
+        self._looks = self._look(rows)
+        params = rows[::columns]
+        kinds = dict.fromkeys(p.dtype for p in params)
+        found = [[i for i, p in enumerate(params) if p.dtype is kind and p.numel()] for kind in kinds]
+        self._tables = [_Table(rows, columns, mine) for mine in found if mine]
+        self._grads = None
+
+    def _lasting(self, rows):
+        """Return parameters and states, without the numbers of steps."""
+        c = self._columns
+        held = [*rows[::c], *rows[2::c], *(rows[3::c] if c > 3 else ())]
+        return held if c == 3 or rows[4] is None else [*held, *rows[4::c]]
+
+    def _look(self, rows):
+        several = [*rows[:: self._columns], *rows[1 :: self._columns]]
+        return list(map(_LOOK, several)), list(map(torch.Tensor.size, several))
+
+    def fits(self, rows):
+        """Tell whether these are the same tensors in the same places, with gradients like those before."""
+        lasting = self._lasting(rows)
+        return (
+            list(map(id, lasting)) == self._ids
+            and list(map(torch.Tensor.data_ptr, lasting)) == self._places
+            and self._look(rows) == self._looks
+            and all(map(torch.Tensor.is_contiguous, rows[1 :: self._columns]))
+            and (self._columns == 3 or not any(isinstance(s, torch.Tensor) and s.is_cuda for s in rows[5::6]))
+        )
+
+    def tables(self, rows):
+        """Return the tables with gradients where they are now."""
+        grads = list(map(torch.Tensor.data_ptr, rows[1 :: self._columns]))
+        if grads != self._grads:
+            for table in self._tables:
+                table.move(grads)
+            self._grads = grads
+        return self._tables
+
+
+_LOOK = attrgetter("dtype", "device", "layout")
+_known = WeakTensorKeyDictionary()
+"""First parameter of a step → what is known of all of them."""
 
 
 def _adamw(numbers, rows):
@@ -117,27 +182,44 @@ def _adamw(numbers, rows):
     counters = [step for step in rows[5::6] if isinstance(step, torch.Tensor)]
     if counters:
         torch._foreach_add_(counters, 1.0)
-    for table, mine, how, programs in _tables(rows, 6):
-        steps = [float(row[5]) for row in mine]
-        rates = [[lr / (1 - beta1**t), (1 - beta2**t) ** 0.5] for t in steps]
-        adamw[(programs,)](
-            table, torch.tensor(rates).to(table.device, non_blocking=True), len(mine), 1 - lr * decay, 1 - beta1,
-            beta2, 1 - beta2, eps, UP=bool(up), LARGEST=mine[0][4] is not None, CHUNK=_CHUNK, BLOCK=_BLOCK,
-            num_warps=4, **how,
+    steps = list(map(float, rows[5::6]))
+    for table in _known[rows[0]].tables(rows):
+        mine = [steps[i] for i in table.mine]
+        rates = [(lr / (1 - beta1**t), (1 - beta2**t) ** 0.5) for t in dict.fromkeys(mine)]
+        alike, each = len(rates) == 1, table.on_gpu
+        if not alike:
+            of = dict(zip(dict.fromkeys(mine), rates, strict=True))
+            each = torch.tensor([of[t] for t in mine]).to(table.device, non_blocking=True)
+        adamw[(table.programs,)](
+            table.on_gpu, each, *rates[0], len(mine), 1 - lr * decay, 1 - beta1, beta2, 1 - beta2, eps, UP=bool(up),
+            ALIKE=alike, LARGEST=table.largest, CHUNK=_CHUNK, BLOCK=_BLOCK, num_warps=4, **table.how,
         )  # fmt: skip
 
 
 def _lion(numbers, rows):
     lr, beta1, beta2, decay, up = numbers
-    for table, mine, how, programs in _tables(rows, 3):
-        lion[(programs,)](
-            table, len(mine), 1 - lr * decay, lr, 1 - beta1, 1 - beta2, UP=bool(up), CHUNK=_CHUNK, BLOCK=_BLOCK,
-            num_warps=4, **how,
+    for table in _known[rows[0]].tables(rows):
+        lion[(table.programs,)](
+            table.on_gpu, len(table.mine), 1 - lr * decay, lr, 1 - beta1, 1 - beta2, UP=bool(up), CHUNK=_CHUNK,
+            BLOCK=_BLOCK, num_warps=4, **table.how,
         )  # fmt: skip
 
 
 def _serves(numbers, rows, columns):  # noqa: ARG001
     """Serve contiguous parameters on one GPU, with float32 states of their shapes and counters on the processor."""
+    if columns > 3 and rows[0].is_cuda and torch.cuda.is_current_stream_capturing():
+        return "steps are counted on the processor, which a graph would not repeat"
+    known = _known.get(rows[0])
+    if known is not None and known.fits(rows):
+        return None
+    why = _refusal(rows, columns)
+    if why is None:
+        _known[rows[0]] = _Known(rows, columns)
+    return why
+
+
+def _refusal(rows, columns):
+    """Return why a step is not served, looking at every tensor."""
     device = rows[0].device
     for i in range(0, len(rows), columns):
         param, grad, *states = rows[i : i + columns]

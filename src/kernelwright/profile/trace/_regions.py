@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri
 
 from ...errors import InputError
 from ...records import Record
@@ -164,12 +164,12 @@ def transition(sizes: Sequence[float], tklqt_us: Sequence[float]) -> Transition:
     flat = float(((y - y.mean()) ** 2).sum())
     free = len(x) - 3
     least = max(float(errors[best]), 1e-12)
-    significant = (flat - least) / 2 / (least / free) > f_distribution.ppf(0.95, 2, free)
+    significant = (flat - least) / 2 / (least / free) > fdtri(2, free, 0.95)
     if not significant or fits[best][2] <= 0:
         return Transition(
             size=math.inf, low=math.exp(x[-1]), high=math.inf, flat_us=math.exp(float(y.mean()))
         )
-    inside = knees[errors <= least * (1 + f_distribution.ppf(0.95, 1, free) / free)]
+    inside = knees[errors <= least * (1 + fdtri(1, free, 0.95) / free)]
     return Transition(
         size=math.exp(knees[best]), low=math.exp(inside.min()), high=math.exp(inside.max()),
         flat_us=math.exp(fits[best][1]),

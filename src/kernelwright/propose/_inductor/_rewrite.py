@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...languages.cpp import header
 from ...records import Candidate, SourceFile
-from ._harvest import Generated, HarvestError
+from ._harvest import Described, Generated, HarvestError
 
 _PRELUDE = '''"""What TorchInductor ({mode}) writes for {task}: allocate, call the kernels, return the outputs.
 
@@ -20,7 +20,7 @@ import torch
 {names}
 
 '''
-_RUN = '''
+RUN = '''
 def describe(tensors):
     """Return what a call was written for: shape, strides and dtype of every tensor."""
     return tuple((tuple(t.shape), t.stride(), str(t.dtype)) for t in tensors)
@@ -40,19 +40,42 @@ def run(*arguments):
     results = call(tensors)
     return results[0] if len(results) == 1 else tuple(results)
 '''
+"""The function that is called; `CALLS` has one for the tensors of each workload."""
 _NATIVE = ("mm", "addmm", "bmm", "baddbmm", "convolution")
 """Inductor's extern kernels that are torch functions with the same name and arguments."""
 
 
 @dataclass(frozen=True)
-class _Part:
-    """One workload's part: its kernels by name, and the function that calls them."""
+class Part:
+    """One module of Inductor's: its kernels by name, and the function that calls them."""
 
     kernels: dict[str, tuple[list[str], str]]
     call: str
     names: dict[str, str]
     """By name: the statements that bind the torch names used in `call`."""
-    inputs: list[tuple[tuple[int, ...], tuple[int, ...], str]]
+    inputs: list[Described]
+
+    def sources(self, prefix: str) -> list[SourceFile]:
+        """Return its kernels' files, under names with a prefix."""
+        return [
+            SourceFile(path=f"{prefix}_{name}.cpp", text=_kernel_file(f"{prefix}_{name}", types, text))
+            for name, (types, text) in self.kernels.items()
+        ]
+
+    def function(self, name: str, prefix: str) -> str:
+        """Return its function of a list of tensors, which calls the kernels under those names."""
+        body = self.call
+        for kernel in self.kernels:
+            body = re.sub(rf"\b{kernel}\(", f"kernels.{prefix}_{kernel}(", body)
+        body = re.sub(rf"extern_kernels\.({'|'.join(_NATIVE)})\(", r"torch.\1(", body)
+        return f"def {name}(args):\n" + textwrap.indent(body, "    ")
+
+
+def statements(text: str, parts: Sequence[Part]) -> str:
+    """Return the statements that bind what a text reads of torch."""
+    used = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    found = {statement for part in parts for name, statement in part.names.items() if name in used}
+    return "\n".join(sorted(found, key=_order))
 
 
 def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
@@ -63,24 +86,12 @@ def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
     """
     if any("async_compile.triton" in g.code for g in generated):
         return _triton(generated, mode)
-    parts = [_cut(g.code) for g in generated]
-    sources, calls, bodies = [], [], []
-    for index, part in enumerate(parts):
-        body = part.call
-        for name, (types, text) in part.kernels.items():
-            unique = f"w{index}_{name}"
-            body = re.sub(rf"\b{name}\(", f"kernels.{unique}(", body)
-            sources.append(SourceFile(path=f"{unique}.cpp", text=_kernel_file(unique, types, text)))
-        bodies.append(_function(f"call_{index}", body))
-        calls.append(f"    {tuple(part.inputs)!r}: call_{index},")
-    text = "\n\n".join(bodies)
-    text = re.sub(rf"extern_kernels\.({'|'.join(_NATIVE)})\(", r"torch.\1(", text)
-    used = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    names = {statement for part in parts for name, statement in part.names.items() if name in used}
-    prelude = _PRELUDE.format(
-        mode=mode, task=task.replace('"', "'"), names="\n".join(sorted(names, key=_order))
-    )
-    run = prelude + "\n" + text + "\n" + _RUN.format(calls="\n".join(calls))
+    parts = [cut(g.code) for g in generated]
+    sources = [source for index, part in enumerate(parts) for source in part.sources(f"w{index}")]
+    calls = [f"    {tuple(part.inputs)!r}: call_{index}," for index, part in enumerate(parts)]
+    text = "\n\n".join(part.function(f"call_{index}", f"w{index}") for index, part in enumerate(parts))
+    prelude = _PRELUDE.format(mode=mode, task=task.replace('"', "'"), names=statements(text, parts))
+    run = prelude + "\n" + text + "\n" + RUN.format(calls="\n".join(calls))
     has_kernels = bool(sources)
     return Candidate(
         sources=(SourceFile(path="run.py", text=run), *sources, *((header(),) if has_kernels else ())),
@@ -93,7 +104,8 @@ def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
     )
 
 
-def _cut(code: str) -> _Part:
+def cut(code: str) -> Part:
+    """Cut Inductor's module into kernels and the function that calls them."""
     tree = ast.parse(code)
     kernels = {}
     for node in tree.body:
@@ -109,7 +121,7 @@ def _cut(code: str) -> _Part:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(functions) != 1:
         raise HarvestError(f"expected one function `call` in TorchInductor's code, found {len(functions)}")
-    return _Part(kernels, _body(code, functions[0]), _names(tree), _input_specs(tree))
+    return Part(kernels, _body(code, functions[0]), _names(tree), _input_specs(tree))
 
 
 def _names(tree: ast.Module) -> dict[str, str]:
@@ -141,7 +153,7 @@ def _body(code: str, function: ast.FunctionDef) -> str:
     return textwrap.dedent("\n".join(code.splitlines()[first - 1 : last]))
 
 
-def _input_specs(tree: ast.Module) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
+def _input_specs(tree: ast.Module) -> list[Described]:
     """Read shape, strides and dtype of the inputs from the module's own `get_args`."""
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "get_args"]
     specs = []
@@ -174,10 +186,6 @@ def _argument(index: int, kind: str) -> str:
     return f"static_cast<{kind}>(args.integer({index}))"
 
 
-def _function(name: str, body: str) -> str:
-    return f"def {name}(args):\n" + textwrap.indent(body, "    ")
-
-
 def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
@@ -189,7 +197,7 @@ def _triton(generated: Sequence[Generated], mode: str) -> Candidate:
         f"    {tuple(_input_specs(ast.parse(g.code)))!r}: workload_{i}.call," for i, g in enumerate(generated)
     ]
     imports = "".join(f"import workload_{i}\n" for i in range(len(generated)))
-    run = f'"""What TorchInductor ({mode}) writes."""\n\nimport torch\n{imports}\n' + _RUN.format(
+    run = f'"""What TorchInductor ({mode}) writes."""\n\nimport torch\n{imports}\n' + RUN.format(
         calls="\n".join(calls)
     )
     return Candidate(

@@ -4,11 +4,13 @@ import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Self
 
 from ...languages import Language
 from ...records import Build, BuildStatus, Candidate
+from ..run._quiet import Quiet
 from ._scheduler import Trial
 
 _LEAST_S, _MOST_S = 1.0, 120.0
@@ -18,8 +20,8 @@ _LEAST_S, _MOST_S = 1.0, 120.0
 class Builder:
     """Build trials ahead of the judge and hand them over in order.
 
-    On a CPU the compiler would disturb the timings, so builds and timings alternate: a full batch is built
-    while nothing is timed. On a GPU they overlap. The first trial is built alone, so that the first kernel does not
+    On a CPU the compiler would disturb the timings, so builds wait while something is timed, and go on while a
+    candidate is verified. On a GPU they overlap. The first trial is built alone, so that the first kernel does not
     wait for others.
     """
 
@@ -28,16 +30,16 @@ class Builder:
         languages: dict[str, Language],
         *,
         width: int,
-        overlap: bool,
+        quiet: Quiet | None = None,
         left_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._languages = languages
         self._width = width
-        self._overlap = overlap
+        self._quiet = quiet
         self._left_s = left_s
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="build")
         self._queue: deque[tuple[Trial, Future[Build] | None]] = deque()
-        self._filling, self._taken = True, False
+        self._taken = False
 
     def __enter__(self) -> Self:
         return self
@@ -58,11 +60,7 @@ class Builder:
     @property
     def hungry(self) -> bool:
         """Whether another trial should be added before the next is taken."""
-        width = self._width if self._taken else 1
-        if self._overlap:
-            return len(self._queue) < width
-        self._filling = not self._queue or (self._filling and len(self._queue) < width)
-        return self._filling
+        return len(self._queue) < (self._width if self._taken else 1)
 
     def give(self, trial: Trial, *, known: bool) -> None:
         """Start building a trial; a known evaluation needs no build, and a trial without a source has failed."""
@@ -70,10 +68,6 @@ class Builder:
 
     def take(self) -> tuple[Trial, Build | None]:
         """Wait for the oldest trial and return it with its build."""
-        if not self._overlap:
-            for _, build in self._queue:
-                if build is not None:
-                    build.result()
         self._taken = True
         trial, build = self._queue.popleft()
         return trial, build.result() if build is not None else None
@@ -86,4 +80,5 @@ class Builder:
     def _built(self, trial: Trial) -> Build:
         if trial.fault:
             return Build(status=BuildStatus.FAILED, diagnostics=trial.fault)
-        return self.build(trial.candidate)
+        with self._quiet.building() if self._quiet else nullcontext():
+            return self.build(trial.candidate)

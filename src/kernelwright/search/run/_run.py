@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...cluster import Cluster
 from ...config import Settings
@@ -15,6 +15,7 @@ from ._budget import Meter
 from ._ending import ended_in_words
 from ._events import Log, OnEvent
 from ._metadata import opening
+from ._quiet import Quiet
 
 
 def check_resumable(run: Run) -> None:
@@ -45,6 +46,8 @@ class Search:
     """What evaluates, if not this process."""
     finish: bool = False
     """Whether nobody is asked any more: the best so far is accepted, whatever of the run's time is left."""
+    quiet: Quiet = field(default_factory=Quiet)
+    """Keeps builds from running while something is timed."""
 
     @classmethod
     def of(
@@ -66,7 +69,9 @@ class Search:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """Hold the device's lock, with an event if another run holds it first; on a cluster its evaluators do.
+        """Hold the device's lock, with an event if another run holds it first, and builds of this one back.
+
+        On a cluster its evaluators do.
 
         Raises:
             BusyError: another run holds it until this one's time is up.
@@ -74,7 +79,10 @@ class Search:
         if self.cluster is not None:
             yield
             return
-        with self.lock.hold(lambda message: self.emit("wait", message=message), left_s=self.meter.left_s):
+        with (
+            self.lock.hold(lambda message: self.emit("wait", message=message), left_s=self.meter.left_s),
+            self.quiet.timing(),
+        ):
             yield
 
     @contextmanager

@@ -69,7 +69,9 @@ def _builder(setting: Search, judge: Judge) -> Builder | RemoteBuilder:
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
     languages = {name: get_language(name) for name in setting.names("languages")}
-    return Builder(languages, width=width, overlap=not on_cpu, left_s=setting.meter.left_s)
+    return Builder(
+        languages, width=width, quiet=setting.quiet if on_cpu else None, left_s=setting.meter.left_s
+    )
 
 
 def _finished(setting: Search, judge: Judge) -> Outcome:

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from ._grid import Floats, Ints
@@ -72,6 +71,8 @@ class Surrogate:
             self._forget()
         self._rows, self._targets = rows, targets
         if tune:
+            from scipy.optimize import minimize  # half a second, not to be waited for by the first kernel
+
             self._parameters = minimize(
                 self._loss, self._parameters, (_Pairs.of(self._levels, rows),), jac=True, method="L-BFGS-B",
                 bounds=self._bounds, options={"maxiter": self._steps},

@@ -14,11 +14,12 @@ import torch
 from .clock import mean_us
 
 _WARM_UP, _TINY = 10, 1e-8
+_ERRORS = ("absolute_error", "relative_error")
 _RANGES = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024}
 
 
 def verdict(given: dict[str, Any]) -> dict[str, Any]:
-    """Return status, trials passed and mean times in microseconds.
+    """Return status, trials passed, greatest errors and mean times in microseconds.
 
     `given` has `reference` and `submission` (texts), `entry`, `fills`, `inputs` and `outputs` (shape and dtype, or
     value), `trials`, `timed`, `tolerance` and `globals`.
@@ -33,12 +34,14 @@ def verdict(given: dict[str, Any]) -> dict[str, Any]:
         return {"status": "error", "message": f"{type(error).__name__}: {error}"}
     call = _filling(kernel, given["outputs"]) if given["fills"] else kernel
     draws = [[_drawn(spec) for spec in given["inputs"]] for _ in range(given["trials"])]
-    found: dict[str, Any] = {"trials": len(draws), "passed": 0}
+    found: dict[str, Any] = {"trials": len(draws), "passed": 0, **dict.fromkeys(_ERRORS, 0.0)}
     with torch.no_grad():
         expected = [_listed(native["run"](*draw)) for draw in draws]
         try:
             for draw, right in zip(draws, expected, strict=True):
-                said = _fault(_listed(call(*draw)), right, given["tolerance"])
+                said, *errors = _compared(_listed(call(*draw)), right, given["tolerance"])
+                for name, greatest in zip(_ERRORS, errors, strict=True):
+                    found[name] = max(greatest, found[name])
                 if said:
                     return found | {"status": "wrong", "message": said}
                 found["passed"] += 1
@@ -80,22 +83,27 @@ def _listed(result: Any) -> list[torch.Tensor]:
     return [part if isinstance(part, torch.Tensor) else torch.tensor(part) for part in parts]
 
 
-def _fault(outputs: list[torch.Tensor], expected: list[torch.Tensor], tolerance: float) -> str:
-    """Say what is wrong; empty if nothing is."""
+def _compared(
+    outputs: list[torch.Tensor], expected: list[torch.Tensor], tolerance: float
+) -> tuple[str, float, float]:
+    """Say what is wrong, empty if nothing is, and return the greatest absolute and relative error."""
+    said, errors = "", (0.0, 0.0)
     if len(outputs) != len(expected):
-        return f"{len(outputs)} outputs instead of {len(expected)}"
+        return f"{len(outputs)} outputs instead of {len(expected)}", *errors
     for output, right in zip(outputs, expected, strict=True):
         if output.shape != right.shape:
-            return f"shape {tuple(output.shape)} instead of {tuple(right.shape)}"
+            return f"shape {tuple(output.shape)} instead of {tuple(right.shape)}", *errors
         if output.dtype != right.dtype:
-            return f"{output.dtype} instead of {right.dtype}"
+            return f"{output.dtype} instead of {right.dtype}", *errors
         if output.is_floating_point() and not torch.isfinite(output.float()).all():
-            return "an element is not finite"
+            return "an element is not finite", *errors
         off = (output.float() - right.float()).abs()
-        wrong = (off > tolerance) & (off / (right.float().abs() + _TINY) > tolerance)
-        if wrong.any():
-            return f"{int(wrong.sum())} elements are off, one by {float(off.max()):.3g}"
-    return ""
+        relative = off / (right.float().abs() + _TINY)
+        if off.numel():
+            errors = max(errors[0], float(off.max())), max(errors[1], float(relative.max()))
+        if wrong := int(((off > tolerance) & (relative > tolerance)).sum()):
+            said = said or f"{wrong} elements are off, one by {float(off.max()):.3g}"
+    return said, *errors
 
 
 def _mean_us(call: Any, draws: list[list[Any]], count: int) -> float:

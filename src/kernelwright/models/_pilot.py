@@ -1,0 +1,101 @@
+"""Model's task → what one program for all of it will save, forecast from its first programs before it is searched.
+
+The first programs of the schedule engine are built with their defaults and called in turn with the native model, in a
+process of their own, in processor time of one thread; the search finds them built. Nothing is verified.
+
+Covers: machines that other work keeps busy; programs that crash or hang.
+Does not cover: what the search gains beyond its first programs, apart from what it gained in other models.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from ..compiler import schedules
+from ..languages import get_language
+from ..languages.prepared import prepared
+from ..records import Task
+from ..tasks import Problem
+from ._in_turns import in_turns
+
+_AGAINST_PILOT = (-0.073, 1.224)
+"""A judged program's share of eager torch's time, from the pilot's: constant and slope, of 54 models of the zoo."""
+_OFF = (-0.058, 0.060)
+"""How far a tenth of the models were below and above that, each forecast from the others."""
+_PROGRAMS, _NEAR, _ROUNDS = 3, 1e-3, 9
+_LEAST_SHARE = 0.03
+
+
+def forecast_of(share: float) -> tuple[float, float, float]:
+    """Return how many times as fast as eager torch a model is expected to be: low, expected, high.
+
+    Args:
+        share: Part of eager torch's time that the fastest of the first programs takes.
+
+    Example:
+        >>> tuple(round(times, 2) for times in forecast_of(0.4))
+        (2.1, 2.4, 2.79)
+    """
+    constant, slope = _AGAINST_PILOT
+    middle = constant + slope * share
+    low, expected, high = (
+        1.0 / min(max(one, _LEAST_SHARE), 1.0) for one in (middle + _OFF[1], middle, middle + _OFF[0])
+    )
+    return low, expected, high
+
+
+def piloted(task: Task, seconds: float) -> float | None:
+    """Return the part of eager torch's time that the fastest of a model's first programs takes.
+
+    Returns:
+        None where none of them answers right in these seconds.
+    """
+    command = [sys.executable, "-m", __name__]
+    try:
+        done = subprocess.run(
+            command, input=task.to_json(), capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    lines = done.stdout.splitlines()
+    return json.loads(lines[-1])["share"] if done.returncode == 0 and lines else None
+
+
+def share_of(task: Task) -> float | None:
+    """Time the first programs in this process; None where none of them answers right."""
+    torch.set_num_threads(1)
+    problem, workload, language = Problem(task), task.workloads[0], get_language("cpp")
+    inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
+    reference, given = problem.reference(workload, state), [*inputs, *state.values()]
+    with torch.no_grad():
+        ways = {"eager": lambda: reference(*inputs)}
+        wanted = _first(reference(*inputs))
+        for schedule in islice(schedules(problem, ("cpp",)), _PROGRAMS):
+            candidate = schedule.render(schedule.default())
+            build = language.build(candidate)
+            if build.artefact is None:
+                continue
+            loaded = language.load(candidate, Path(build.artefact), workload.outputs)
+            kernel: Any = prepared(loaded, tuple(spec.name for spec in workload.state)) or loaded
+            if float((_first(kernel(*given)) - wanted).abs().max()) <= _NEAR * float(wanted.abs().max()):
+                ways[schedule.name] = lambda kernel=kernel: kernel(*given)  # type: ignore[misc]
+        times = in_turns(ways, 0.0, least=_ROUNDS, clock=time.process_time)
+    spent = {name: median(found) for name, found in times.items()}
+    programs = [us for name, us in spent.items() if name != "eager"]
+    return min(programs) / spent["eager"] if programs else None
+
+
+def _first(result: Any) -> torch.Tensor:
+    found: torch.Tensor = result if isinstance(result, torch.Tensor) else result[0]
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps({"share": share_of(Task.from_json(sys.stdin.read()))}))

@@ -1,0 +1,81 @@
+"""The op of nearest neighbours: what is checked, what the kernel serves, and the public function in front of it."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered
+from . import reference
+
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+"""The library of this family."""
+MOST = 128
+"""Most neighbours of a row."""
+Metric = Literal["sqeuclidean", "inner_product", "cosine"]
+METRICS: tuple[Metric, ...] = ("sqeuclidean", "inner_product", "cosine")
+"""In the order of the kernel's numbers."""
+_SERVED = frozenset({torch.float32, torch.bfloat16, torch.float16})
+T = torch.Tensor
+
+
+def _check(x: T, points: T, count: int, _metric: int = 0) -> None:
+    op = "neighbours.nearest"
+    matrix(op, "x", x)
+    matrix(op, "points", points)
+    if points.dtype is not x.dtype:
+        refuse(op, "points", f"of {points.dtype}", f"{x.dtype}, as x is")
+    if points.shape[1] != x.shape[1] or not len(points):
+        refuse(op, "points", f"of shape {tuple(points.shape)}", f"(points, {x.shape[1]}), as x has columns")
+    if not 1 <= count <= min(len(points), MOST):
+        refuse(op, "count", count, f"1 to {min(len(points), MOST)}")
+
+
+def _serves(x: T, points: T, *_: int) -> str | None:
+    if x.dtype not in _SERVED:
+        return f"x is of {x.dtype}, and the kernel takes float32, bfloat16 and float16"
+    if len(points) >= 1 << 31:
+        return f"there are {len(points)} points, and the kernel takes fewer than {1 << 31}"
+    return cpu_only(x, points)
+
+
+def _outputs(x: T, _points: T, count: int, _metric: int) -> tuple[T, T]:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return x.new_empty(len(x), count, dtype=wide), x.new_empty(len(x), count, dtype=torch.int64)
+
+
+_nearest = Op(
+    "neighbours_nearest(Tensor x, Tensor points, int count, int metric) -> (Tensor, Tensor)",
+    reference=reference.nearest, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+)  # fmt: skip
+
+
+@remembered
+@checked
+def nearest(x: T, points: T, count: int, *, metric: Metric = "sqeuclidean") -> tuple[T, T]:
+    """Return the points nearest to each row of x, the nearest first, of equally near ones the first point.
+
+    Distances are never stored. Squared ones are those of differences in float32: no point that is nearer by them is
+    missed. There is no gradient.
+
+    Args:
+        x: (rows, columns) float32, bfloat16 or float16 of any strides; float64 runs the reference.
+        points: (points, columns), of x's dtype.
+        count: Neighbours of a row, at most 128.
+        metric: "sqeuclidean", the squared distance, least first; "inner_product" or "cosine", largest first. Norms
+            below 1e-12 count as 1e-12 in a cosine.
+
+    Returns:
+        values: (rows, count) float32. What is no number is farthest.
+        indices: (rows, count) int64: rows of points.
+
+    Raises:
+        ArgumentError: an argument does not fit.
+
+    Example:
+        >>> values, indices = nearest(torch.tensor([[3.0]]), torch.tensor([[9.0], [2.0], [4.0]]), 2)
+        >>> values.tolist(), indices.tolist()
+        ([[1.0, 1.0]], [[1, 2]])
+    """
+    found: tuple[T, T] = _nearest(x, points, count, METRICS.index(metric))
+    return found

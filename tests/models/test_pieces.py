@@ -1,0 +1,235 @@
+"""A model whose graph breaks on its values: kernels serve its pieces, whatever branch a call takes."""
+
+import copy
+
+import pytest
+import torch
+from tests.models.conftest import SMALL, two_regions, written
+from tests.models.planted import accept
+from tests.models.test_dynamo_regions import KERNEL, MARK
+from torch import nn
+
+from kernelwright.devices import detect
+from kernelwright.errors import InputError
+from kernelwright.models import (
+    ModelResult,
+    PiecesPatch,
+    RegionOutcome,
+    capture_model,
+    dynamo_backend,
+    load_model,
+    optimize_model,
+    patch,
+)
+from kernelwright.models import _plan as planning
+from kernelwright.models._assemble import Accepted
+from kernelwright.models._dynamo_regions import SITES
+from kernelwright.models._judged_pieces import JudgedPieces, _inputs
+from kernelwright.models._records import MODEL_RESULT
+from kernelwright.models._task import region_task
+from kernelwright.models._timing import untimed
+from kernelwright.models._unusual import reads_values
+from kernelwright.models._whole_task import whole_task
+from kernelwright.records import DecisionStatus, Interval
+from kernelwright.store import Store
+from kernelwright.tasks import Problem
+
+BRANCHING = (
+    SMALL
+    + """
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(Norm() for _ in range(2))
+
+    def forward(self, x):
+        x = self.norms[0](x)
+        if x.sum() > 0:
+            return self.norms[1](x) * 2
+        return x - 1
+
+
+def build_branching():
+    return Branching().eval(), (torch.ones(4, 16),)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A store with a kernel of norms in an accepted model whose graph breaks, its result, target, and the kernel."""
+    folder = tmp_path_factory.mktemp("pieces")
+    path = written(folder, "small.py", BRANCHING)
+    capture = capture_model(load_model(path)).pieces[0]
+    region = next(r for r in two_regions(capture).regions if r.label == "norms.0")
+    task = region_task(capture, region, untimed(capture))
+    with Store(folder) as store:
+        run, whole = accept(store, task, KERNEL), accept(store, task, KERNEL)
+        outcome = RegionOutcome(
+            region=region.key, label=region.label, uses=2, runs=(run,), speedup=2.0, expected_us=1.0, kept=True,
+            reason="",
+        )  # fmt: skip
+        target = f"{path}:build_branching"
+        result = ModelResult(
+            model="branching", device=detect("cpu").fingerprint, run=whole, decision=DecisionStatus.IMPROVED,
+            speedup=Interval(median=2.0), baseline="compile", eager_speedup=2.0, expected=(1.0, 2.0, 3.0),
+            regions=(outcome,), pieces=True, call=load_model(target).whole.call,
+        )  # fmt: skip
+        store.keep(MODEL_RESULT, whole, {whole: result.to_json()})
+        accepted = Accepted(region, task, store.evaluations(run)[0].candidate)
+    return folder, result, target, accepted
+
+
+@pytest.fixture
+def patched(kept, graphs):
+    store, result, target, _ = kept
+    model = load_model(target).module
+    with patch(model, result, store=store) as one:
+        assert isinstance(one, PiecesPatch)
+        yield one, model
+
+
+def marked(model, x):
+    """Return what the model answers with the kernel, which adds a mark."""
+    first = model.norms[0](x) + MARK
+    return (model.norms[1](first) + MARK) * 2 if first.sum() > 0 else first - 1
+
+
+def test_kernels_serve_the_pieces_of_every_branch(patched, graphs):
+    one, model = patched
+    names = list(model.state_dict())
+    x = torch.ones(4, 16)
+    for gain, pieces in ((1.0, 2), (-300.0, 3), (1.0, 3)):
+        model.norms[0].weight.data.fill_(gain)
+        torch.testing.assert_close(model(x), marked(model, x))
+        assert len(graphs) == pieces, "the other branch is a piece of its own"
+    assert (one.calls, one.native_calls) == (3, 0) and list(model.state_dict()) == names
+    other = copy.deepcopy(model)
+    other.norms[0].weight.data.fill_(3.0)
+    torch.testing.assert_close(other(x), marked(other, x))
+    one.remove()
+    assert model(x).abs().max() < 1000 and "forward" not in vars(model)
+
+
+@pytest.mark.long
+def test_what_was_not_verified_is_native(patched):
+    one, model = patched
+    x = torch.ones(4, 16)
+    with pytest.raises(InputError, match="replaced already"):
+        PiecesPatch(model, (), (), "")
+    model(torch.ones(5, 16))
+    with torch.enable_grad():
+        assert model(x).requires_grad
+    with torch.autocast("cpu", torch.bfloat16):
+        model(x)
+    model.train()
+    model(x)
+    model.eval()
+    assert (one.calls, one.native_calls) == (0, 4)
+    torch.testing.assert_close(torch.func.functional_call(model, model.state_dict(), (x,)), marked(model, x))
+
+
+@pytest.mark.long
+def test_a_kernel_that_is_wrong_inside_is_named(kept, graphs):
+    _, _, target, accepted = kept
+    plan = planning.planned(target, device=detect("cpu"))
+    assert plan.plan.whole is None and any(
+        "_local_scalar_dense.default reads values" in said for said in plan.plan.native
+    )
+    assert {r.uses for r in plan.plan.regions if r.region == accepted.region.key} == {2}, (
+        "equal regions of two pieces"
+    )
+    problem = Problem(whole_task(plan.loaded, plan.captured, plan.timed).task)
+    verdict = JudgedPieces(plan, ("eager",), lambda *_, **__: None)
+    inputs = _inputs(problem, plan.loaded.whole)
+    assert verdict._score((accepted,), inputs=inputs, problem=problem, until=0.0) == 0.0
+    assert "off float64" in verdict._out[accepted.region.key]
+    model = plan.loaded.module
+    assert verdict._wrong(model, inputs, 4.0) == ""
+
+
+READERS = {
+    "aten._local_scalar_dense.default": lambda x: x if x.max() > 5 else -x,
+    "tolist": lambda x: x * x.tolist()[0],
+    "numpy": lambda x: x * float(x.numpy()[0]),
+    "aten.index.Tensor": lambda x: x[x > 0],
+    "": lambda x: x.masked_fill(x > 0, 1.0),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_reads_values_is_seen(reader):
+    class Model(nn.Module):
+        def forward(self, x):
+            return READERS[reader](x)
+
+    assert reads_values(Model(), [torch.ones(3)]) == reader
+
+
+SEARCHED = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width=192):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Branchy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Sequential(Block(), Block()), nn.Sequential(Block(), Block())
+
+    def forward(self, x):
+        x = self.first(x)
+        if x.abs().max() > 50.0:
+            x = x / x.abs().max()
+        return self.second(x)
+
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(x.tanh()).sin()
+
+
+def build():
+    torch.manual_seed(0)
+    return Branchy().eval(), (torch.randn(64, 192),)
+
+
+def build_other():
+    return Other().eval(), (torch.randn(64, 192),)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.needs("C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_real_search_judged_end_to_end_and_served_in_another_model(tmp_path):
+    path = written(tmp_path, "branchy.py", SEARCHED)
+    result = optimize_model(path, minutes=5.0, store=tmp_path, baselines=("eager", "compile"))
+    assert result.improved and result.pieces, result.reason
+    model, usual, rare = load_model(path).module, torch.randn(64, 192), 1000 * torch.randn(64, 192)
+    with torch.no_grad():
+        wanted = [model(x) for x in (usual, rare)]
+        with patch(model, result, store=tmp_path) as one:
+            for x, right in zip((usual, rare), wanted, strict=True):
+                torch.testing.assert_close(model(x), right, rtol=1e-3, atol=1e-4)
+            assert one.calls == 2
+        other = load_model(f"{path}:build_other").module
+        compiled = torch.compile(other, backend=dynamo_backend, options={"store": tmp_path})
+        before = sum(site.calls for site in SITES)
+        torch.testing.assert_close(compiled(usual), other(usual), rtol=1e-3, atol=1e-4)
+        served = sum(site.calls for site in SITES) - before
+    blocks = [r for r in result.regions if r.kept and r.label.endswith("first.0")]
+    assert served == len(blocks)
