@@ -123,6 +123,9 @@ PROBLEMS = (
     Case("largest of columns", "memory", "x.amax(0)", (_draw(2048, 1024),)),
     Case("positions of the largest", "memory", "x.argmax(-1)", (_draw(1024, 4096),)),
     Case("turned and added", "memory", "x.t() + y", (_draw(1024, 1024), _draw(1024, 1024))),
+    Case(
+        "channels to tokens, GELU", "memory", "F.gelu(x.transpose(1, 2)) * y", (_draw(16, 96, 1024), _draw(16, 1024, 96))
+    ),
     Case("rotary embedding", "memory", "a, b = x.chunk(2, dim=-1)\nx * y + torch.cat((-b, a), dim=-1) * z",
          (_draw(8, 16, 256, 64), _draw(256, 64), _draw(256, 64))),
     Case("softmax of long rows", "long rows", "torch.softmax(x, dim=-1)", (_draw(64, 131072),)),

@@ -1,31 +1,31 @@
-"""How many candidates a run evaluates, and when its first kernel is correct: this checkout beside an earlier one.
+"""What an evaluation costs a search, and when its first kernel is correct: this checkout beside an earlier one.
 
-    python -m benchmarks.search_pairs KERNELBENCH --before CHECKOUT --out rows.jsonl [--each 4] [--minutes 2] [--seed 1]
+    python -m benchmarks.search_pairs KERNELBENCH --before CHECKOUT --out rows.jsonl [--each 4] [--evaluations 12]
     python -m benchmarks.search_pairs --table rows.jsonl
 
 KERNELBENCH is a checkout of that suite, and `--before` one of ours, of which only `src` is used. Problems are drawn
-with a seed, `--each` of every level; one that does not load within `--max-elements` makes room for the next. The two
-legs of a pair follow each other in random order, each with a store and a cache of its own, so that neither finds what
-the other has built; a small task warms the caches first. A row is a run as `benchmarks.search_time` has it, with the
-processor seconds of all of its processes. Rows that the file holds are not made again.
+with a seed, `--each` of every level; one that does not load within `--max-elements` makes room for the next. Both legs
+of a pair explore with the proposer `schedule` alone, one after the other in random order, each with a store and a cache
+of its own, so that neither finds what the other has built; a small task warms the caches first. The acceptance is left
+out. Seconds are of a clock and, since machines are busy, of processors: all processes of the leg. An evaluation's are
+the mean over all but the first, what the search does between them included. Rows that the file holds are kept.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
-from kernelwright.store import Store
-
-from .search_time import row_of
+import psutil
 
 Row = dict[str, Any]
 HERE = Path(__file__).parents[1]
@@ -34,32 +34,76 @@ LEVELS = (1, 2, 3)
 SMALL = HERE / "examples" / "swiglu.py"
 
 
+def explore(target: str, max_elements: int, budget: dict[str, float]) -> None:
+    """Explore in this process and print the row; the process ends with the exploration."""
+    begun = time.monotonic()
+    from kernelwright import Budget, optimize
+
+    first: tuple[float, float] | None = None
+    marks: list[tuple[float, float]] = []
+
+    def seen(event: Any) -> None:
+        nonlocal first
+        now = time.monotonic() - begun, processor_s()
+        if event.event == "verified" and first is None:
+            first = now
+        if event.event == "evaluation" and not event.data["cached"]:
+            marks.append(now)
+        if event.event == "explored":
+            print(json.dumps(row_of(first, marks)), flush=True)
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            os._exit(0)
+
+    optimize(
+        target, budget=Budget.model_validate(budget), proposers=("schedule",), max_elements=max_elements,
+        on_event=seen, begun=begun,
+    )  # fmt: skip
+
+
+def row_of(first: tuple[float, float] | None, marks: Sequence[tuple[float, float]]) -> Row:
+    """Return seconds to the first correct kernel, and of an evaluation, by a clock and of processors."""
+    row: Row = {"evaluations": len(marks)}
+    for i, name in enumerate(("s", "cpu_s")):
+        row[f"first_{name}"] = None if first is None else round(first[i], 2)
+        spent = (marks[-1][i] - marks[0][i]) / (len(marks) - 1) if len(marks) > 1 else None
+        row[f"each_{name}"] = None if spent is None else round(spent, 3)
+    return row
+
+
+def processor_s() -> float:
+    """Return the processor seconds of this process and all below it, so far."""
+    spent_s, me = 0.0, psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            spent_s += times.user + times.system + times.children_user + times.children_system
+    return spent_s
+
+
 def run(source: Path, home: Path, target: Path, words: Sequence[str]) -> Row | None:
-    """Optimise a target with the package below `source`, in a new store; None if the run did not end by itself."""
+    """Explore with the package below `source`, in a new store; None if it came to no row."""
     with tempfile.TemporaryDirectory() as store:
-        env = os.environ | {"PYTHONPATH": str(source), "XDG_CACHE_HOME": str(home)}
-        begun_s = _spent_s()
-        subprocess.run(
-            [sys.executable, "-m", "kernelwright", "optimize", str(target), "--store", store, *words],
-            env=env, cwd=store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+        env = os.environ | {
+            "PYTHONPATH": str(source), "XDG_CACHE_HOME": str(home), "KERNELWRIGHT_STORE": store
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.search_pairs", "--explore", str(target), *words],
+            env=env, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
         )  # fmt: skip
-        cpu_s = _spent_s() - begun_s
-        with Store(store) as kept:
-            rows = [row for one in kept.runs() if (row := row_of(kept, one)) is not None]
-    return rows[0] | {"cpu_s": round(cpu_s, 1)} if rows else None
-
-
-def _spent_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    lines = done.stdout.splitlines()
+    row: Row | None = json.loads(lines[-1]) if done.returncode == 0 and lines else None
+    return row
 
 
 def pairs(given: argparse.Namespace, known: Sequence[Row]) -> Iterator[Row]:
     """Yield the rows of pairs that are not known yet."""
     sources = {"before": given.before / "src", "now": HERE / "src"}
-    words = ["--max-elements", given.max_elements, "--minutes", str(given.minutes), "--proposer", "schedule"]
+    words = ["--max-elements", str(given.max_elements), "--evaluations", str(given.evaluations)]
     with tempfile.TemporaryDirectory() as homes:
-        warm = False
+        for leg in LEGS:
+            run(sources[leg], Path(homes) / leg, SMALL, ["--evaluations", "1"])
         for level in LEVELS:
             files = sorted((given.suite / "KernelBench" / f"level{level}").glob("*.py"))
             drawn = random.Random(f"{given.seed} {level}")
@@ -69,57 +113,33 @@ def pairs(given: argparse.Namespace, known: Sequence[Row]) -> Iterator[Row]:
             for path in (p for p in files if p.stem not in done):
                 if left <= 0:
                     break
-                if not warm:
-                    for leg in LEGS:
-                        run(sources[leg], Path(homes) / leg, SMALL, ["--evaluations", "1", "--minutes", "2"])
-                    warm = True
-                found = {
-                    leg: run(sources[leg], Path(homes) / leg, path, words) for leg in drawn.sample(LEGS, 2)
-                }
-                if all(row is not None and row["evaluations"] for row in found.values()):
+                order = drawn.sample(LEGS, 2)
+                found = {leg: run(sources[leg], Path(homes) / leg, path, words) for leg in order}
+                if all(row is not None and row["each_s"] for row in found.values()):
                     left -= 1
                     for leg, row in found.items():
-                        assert row is not None, "both ended"
-                        mine = {k: v for k, v in row.items() if k not in {"task", "run"}}
-                        yield {
-                            "level": level,
-                            "problem": path.stem,
-                            "leg": leg,
-                            "minutes": given.minutes,
-                        } | mine
+                        assert row is not None, "both came to a row"
+                        yield {"level": level, "problem": path.stem, "leg": leg} | row
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return medians by level and leg, and the ratio of what each pair evaluated."""
-    lines = ["level  pairs  evaluations before, now, ratio   first correct kernel, s   CPU s an evaluation"]
+    """Return medians by level and leg, and the geometric mean of the pairs' ratios."""
+    lines = [
+        "level  pairs   CPU s of an evaluation: before, now, ratio   CPU s to the first kernel: before, now, ratio"
+    ]
     for level in (*LEVELS, None):
         mine = [r for r in rows if level in {None, r["level"]}]
-        legs = [{r["problem"]: r for r in mine if r["leg"] == leg} for leg in LEGS]
-        names = [name for name in legs[0] if name in legs[1]]
+        before, now = ({r["problem"]: r for r in mine if r["leg"] == leg} for leg in LEGS)
+        names = [n for n in before if n in now]
         if not names:
             continue
-        count, first, cpu = (
-            [median(values(leg[name]) for name in names) for leg in legs]
-            for values in (_evaluations, _first_s, _each_s)
-        )
-        ratio = median(_evaluations(legs[1][n]) / _evaluations(legs[0][n]) for n in names)
-        lines.append(
-            f"{level or 'all':>5}  {len(names):5}  {count[0]:9.1f} {count[1]:6.1f} {ratio:6.2f}"
-            f"            {first[0]:6.1f} {first[1]:6.1f}           {cpu[0]:6.2f} {cpu[1]:6.2f}"
-        )
+        told = f"{level or 'all':>5}  {len(names):5}"
+        for what in ("each_cpu_s", "first_cpu_s"):
+            both = [(before[n][what], now[n][what]) for n in names if before[n][what] and now[n][what]]
+            ratio = geometric_mean(old / new for old, new in both)
+            told += f"      {median(b for b, _ in both):9.2f} {median(n for _, n in both):9.2f} {ratio:9.2f}       "
+        lines.append(told.rstrip())
     return "\n".join(lines)
-
-
-def _evaluations(row: Row) -> float:
-    return float(row["evaluations"])
-
-
-def _first_s(row: Row) -> float:
-    return float("inf") if row["first_s"] is None else float(row["first_s"])
-
-
-def _each_s(row: Row) -> float:
-    return float(row["cpu_s"]) / _evaluations(row)
 
 
 def _read(path: Path) -> list[Row]:
@@ -135,11 +155,15 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="an earlier checkout")
     parser.add_argument("--out", type=Path, help="JSON lines file of the rows")
     parser.add_argument("--table", type=Path, help="print the table of these rows, and run nothing")
+    parser.add_argument("--explore", help="run one leg in this process: a target")
     parser.add_argument("--each", type=int, default=4, help="problems of every level")
-    parser.add_argument("--minutes", type=float, default=2.0)
-    parser.add_argument("--max-elements", default="4e6")
+    parser.add_argument("--evaluations", type=int, default=12, help="of a leg, within ten minutes")
+    parser.add_argument("--max-elements", type=int, default=4_000_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    if given.explore:
+        explore(given.explore, given.max_elements, {"evaluations": given.evaluations, "minutes": 10})
+        return
     if given.table:
         print(table(_read(given.table)))
         return

@@ -171,6 +171,23 @@ def test_a_tile_turns_in_registers_what_its_lanes_cross():
     )
 
 
+@pytest.mark.parametrize("shape", [(96, 160), (2, 96, 160)])
+def test_lanes_that_lie_apart_are_turned_where_their_lines_stay_in_a_cache_too(shape):
+    plain = start_of(lambda x, y: x.transpose(-1, -2) * 2 + y, shape, (*shape[:-2], *shape[:-3:-1]))
+    after = taken(plain, BY_NAME["tile"], list(BY_NAME["tile"].sites(plain))[-1])
+    assert estimate(after.program).lost_bytes == estimate(plain.program).lost_bytes
+    assert estimate(after.program).operations < estimate(plain.program).operations
+    assert "tile" in beam(plain.graph)[0].state.text
+
+
+def test_lanes_of_every_second_element_are_side_by_side():
+    halved = start_of(lambda x, y: x[:, ::2] + y, (64, 320), (64, 160))
+    whole = start_of(lambda x, y: x + y, (64, 160), (64, 160))
+    thirds = start_of(lambda x, y: x[:, ::3] + y, (64, 480), (64, 160))
+    costs = [estimate(state.program).operations for state in (whole, halved, thirds)]
+    assert costs[0] == costs[1] < costs[2]
+
+
 def test_loops_are_exchanged_only_where_nothing_stands_between_them():
     assert set(BY_NAME["reorder"].sites(start_of(softmax, (64, 512)))) == set()
     plain = start_of(lambda x, y: x.t() + y, (7, 40), (40, 7))

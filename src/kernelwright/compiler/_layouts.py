@@ -27,7 +27,7 @@ _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
 _UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10, "feed": 1 << 10}
 _MOVES: Mapping[What, Parameter] = {
     "cut": Parameter(name="cut", values=(256, 1024, 64)),
-    "tile": Parameter(name="tile", values=(32, 16, 64)),
+    "tile": Parameter(name="tile", values=(64, 32, 16)),
     "unroll": Parameter(name="unrolled", values=(4, 8)),
     "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
     "strip": Parameter(name="strip_kib", values=(128, 32, 256)),

@@ -28,7 +28,7 @@ from ..tile import (
     is_known,
     walk,
 )  # fmt: skip
-from ._lost import FIRST_CACHE_BYTES, idle, lost_bytes, trips
+from ._lost import FIRST_CACHE_BYTES, gathered_operations, idle, lost_bytes, trips
 from ._passes import passes_of
 from ._products import contraction_cost, library_operations
 from ._reads import reads
@@ -52,8 +52,8 @@ class Cost:
     cache_bytes: int
     """Bytes of further passes over buffers whose rows stay in a cache; other passes count above."""
     operations: int
-    """Elementwise operations; a product's are weighted by the speed of its form, and all count
-    more if threads are idle."""
+    """Elementwise operations; a product's are weighted by the speed of its form, loads whose lanes
+    lie apart count as several, and all count more if threads are idle."""
     kernels: int
     lost_bytes: int = 0
     """Wasted bytes: lines that a plain store reads before writing, lines of which
@@ -130,6 +130,7 @@ def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
     done = _count(kernel.body, 1, passes, {}) + _TAIL * _tails(
         kernel.body, 1, dict(kernel.known), kernel.whole
     )
+    done += gathered_operations(program, kernel)
     once = sum(min(_bytes_outside(program, name), count) for name, count in passes.items())
     further = 0
     for name, count in passes.items():

@@ -27,6 +27,10 @@ _THREADS = 8
 """Iterations of parallel loops below which some threads are idle, by order of magnitude."""
 _BLOCK = 4096
 """Elements of a loop over threads and lanes that a thread takes at a time."""
+_PICKED, _TURNED = 24, 4
+"""Operations of an element that is picked for its lane, and of one that is turned along with a square of others."""
+_SIDE_BY_SIDE = (None, *map(number, (0, 1, -1, 2)))
+"""Strides of lanes that take a load or two; None if the index is computed from data."""
 _SERIAL_BYTES = 1 << 20
 """Bytes below which more threads do not pay, by order of magnitude."""
 
@@ -35,6 +39,25 @@ def lost_bytes(program: Program, kernel: Kernel) -> int:
     """Return what a kernel wastes of the lines that it moves, as bytes from memory."""
     found = [p for p in paths(kernel.body) if not any(isinstance(s, Loop) for s in p[-1].body)]
     return _read_before(program, found) + sum(_used_in_part(program, p) for p in found)
+
+
+def gathered_operations(program: Program, kernel: Kernel) -> int:
+    """Return the operations of loads whose lanes lie apart: picked one by one, or turned in registers in tiles."""
+    return sum(_gathered(program, p) for p in paths(kernel.body) if p[-1].vector)
+
+
+def _gathered(program: Program, path: tuple[Loop, ...]) -> int:
+    lanes, times, done = path[-1], 1, 0
+    for loop in path:
+        times *= trips(loop)
+    tiled = len(path) > 1 and all(loop.begin != number(0) for loop in path[-2:])
+    for buffer, index in dict.fromkeys(_accesses(lanes, stores=False)):
+        of = program.buffer(buffer)
+        place = offset(index, of.shape)
+        if stride(place, lanes.axis) not in _SIDE_BY_SIDE:
+            turned = tiled and of.dtype == "float32" and stride(place, path[-2].axis) == number(1)
+            done += times * (_TURNED if turned else _PICKED)
+    return done
 
 
 def idle(kernel: Kernel, moved_bytes: int) -> float:
