@@ -182,8 +182,8 @@ class _Model:
         passes = c.total("shared", "units")
         requests = c.total("global", "requests")
         near = max(moved / _L1_BYTES, float(requests))
-        waits = c.threads <= _WAITING_BLOCK
-        constant = waits * sum(n for name, n in c.instructions.items() if name.startswith("ld.const"))
+        constant = sum(n for name, n in c.instructions.items() if name.startswith("ld.const"))
+        waiting = constant if c.threads <= _WAITING_BLOCK else 0
         return {
             "dram": (touched / far, worst / far / _DRAM_SHARE),
             "l2": (
@@ -192,7 +192,7 @@ class _Model:
             ),
             "l1": (self._core_us(near), self._core_us(near)),
             "shared": (self._core_us(passes), self._core_us(passes)),
-            "constant": (0.0, self._core_us(constant * _CONSTANT)),
+            "constant": (0.0, self._core_us(waiting * _CONSTANT)),
         }
 
     def _arithmetic(self) -> dict[str, Interval]:
