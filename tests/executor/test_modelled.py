@@ -106,9 +106,12 @@ def test_what_cannot_be_modelled_is_said():
             modelled(planted({word: 1}), H100)
 
 
-def test_loads_of_constants_may_come_one_after_another():
-    made = modelled(planted({"ld.const.f32": 900 * BLOCKS, "ld.param.u64": 8 * BLOCKS}), H100)
-    assert made.terms_us["constant"] == (0, pytest.approx(16 * 900 * 27 / 1.98e3, rel=0.01))
+def test_loads_of_constants_in_small_blocks_may_come_one_after_another():
+    small, great = (
+        planted({"ld.const.f32": 900 * BLOCKS, "ld.param.u64": 8 * BLOCKS}, threads=n) for n in (128, 160)
+    )
+    assert modelled(small, H100).terms_us["constant"] == (0, pytest.approx(16 * 900 * 27 / 1.98e3, rel=0.01))
+    assert "constant" not in modelled(great, H100).terms_us
 
 
 def test_no_time_that_a_device_took_lies_beyond_its_interval():
@@ -129,7 +132,7 @@ def test_no_time_that_a_device_took_lies_beyond_its_interval():
         ratios.append((row["us"], (low * high) ** 0.5))
     assert (len(ratios), clusters) == (80, 2)
     places = [np.argsort(np.argsort(side)) for side in zip(*ratios, strict=True)]
-    assert np.corrcoef(*places)[0, 1] > 0.94
+    assert np.corrcoef(*places)[0, 1] > 0.95
 
 
 def test_more_launches_than_are_kept_have_no_model():

@@ -120,6 +120,7 @@ def test_a_great_grid_ends_at_its_deadline():
     run = k((1 << 31) - 1, 1, [np.zeros(1, np.int32)], options=Options(deadline_s=0.5))
     assert run.status == "deadline"
     assert "races were not looked for" in run.notes[0]
+    assert run.notes[-1] == "no end within 0.5 s: a loop without end, or too much work"
     assert run.time_s < 10
 
 

@@ -76,6 +76,9 @@ _NEAR: Final = (23.0, 33.0)
 _CONSTANT: Final = 27.0
 """Clocks until a load from the nearest cache of constants arrives, at worst one load of a multiprocessor after another.
 Source: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking (2018), "Constant caches"."""
+_WAITING_BLOCK: Final = 128
+"""Threads of the largest block whose loads of constants were seen to wait for each other, and then only some: an
+observation on an H200 (docs/executor.md) that nobody has explained."""
 _IN_FLIGHT: Final = (1.5, 8.0)
 """Loads of a warp under way at once: an assumption, for code whose loads need each other, and for unrolled code."""
 _ISSUE: Final = (0.6, 1.2)
@@ -180,6 +183,7 @@ class _Model:
         requests = c.total("global", "requests")
         near = max(moved / _L1_BYTES, float(requests))
         constant = sum(n for name, n in c.instructions.items() if name.startswith("ld.const"))
+        waiting = constant if c.threads <= _WAITING_BLOCK else 0
         return {
             "dram": (touched / far, worst / far / _DRAM_SHARE),
             "l2": (
@@ -188,7 +192,7 @@ class _Model:
             ),
             "l1": (self._core_us(near), self._core_us(near)),
             "shared": (self._core_us(passes), self._core_us(passes)),
-            "constant": (0.0, self._core_us(constant * _CONSTANT)),
+            "constant": (0.0, self._core_us(waiting * _CONSTANT)),
         }
 
     def _arithmetic(self) -> dict[str, Interval]:

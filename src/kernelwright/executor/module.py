@@ -274,6 +274,8 @@ class Kernel:
             notes.append(f"printf wrote {launch.printed_bytes} bytes; the first {_MOST_PRINTED} are kept")
         if launch.races_lost:
             notes.append("a warp passed more barriers than the race detector counts: races may be missing")
+        if status_of(launch.status) == "deadline":
+            notes.append(f"no end within {launch.deadline_s:g} s: a loop without end, or too much work")
         if launch.status and launch.status_site < len(t.sites):
             at = t.sites[launch.status_site]
             notes.append(f"stopped at PTX line {at.line}" + (f", {at.source}" if at.source else ""))
