@@ -131,6 +131,7 @@ _COUNTS: dict[str, dict[str, Callable[..., Least]]] = {
         "dense": _attention(2, 1.0), "dense gradients": _attention(5, 1.0),
         "causal": _attention(2, 0.5), "causal gradients": _attention(5, 0.5),
         "decode": _decode(4), "decode paged": _decode(4), "decode int8": _decode(1),
+        "decode int8 groups": _decode(1 + 2 / 32), "decode int4 groups": _decode(1 / 2 + 2 / 32),
     },
     "conv": {
         "depthwise": _convolution(True), "pointwise": _convolution(False), "small": _convolution(False),

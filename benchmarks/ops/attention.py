@@ -84,7 +84,7 @@ def of_masks(only: str) -> Iterator[Case]:
 
 
 def of_caches() -> Iterator[Case]:
-    """Make the cases of decode: as a model keeps its cache, in pages, in int8."""
+    """Make the cases of decode: as a model keeps its cache, in pages, in int8; of groups, against plain ones."""
     for batch, heads, groups, keys, columns in CACHES:
         q = torch.randn(batch, heads, columns)
         k, v = (torch.randn(batch, groups, keys, columns) for _ in range(2))
@@ -118,6 +118,14 @@ def of_caches() -> Iterator[Case]:
             "kernel": partial(decode, q, k8, v8, lengths, k_scales=ks, v_scales=vs),
             "sdpa": lambda torchs=torchs, a=(k8, ks), b=(v8, vs): torchs(widened(*a), widened(*b)),
         })  # fmt: skip
+        plain = [t.transpose(1, 2).contiguous() for t in (k, v)]
+        for bits in (8, 4):
+            (kc, ks), (vc, vs) = (quantize(t, bits, 32) for t in plain)
+            yield Case(f"decode int{bits} groups", size, "float32", {
+                "kernel": partial(decode, q, kc, vc, lengths, k_scales=ks, v_scales=vs),
+                **{str(dtype)[6:]: partial(decode, q.to(dtype), *(t.to(dtype) for t in plain), lengths)
+                   for dtype in (torch.float32, torch.bfloat16)},
+            }, 0.5 if bits == 4 else 0.1)  # fmt: skip
 
 
 def of_sizes(only: str, dtype: torch.dtype) -> Iterator[Case]:

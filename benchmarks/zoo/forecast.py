@@ -1,7 +1,11 @@
 """The forecast of what one program saves against what was measured, replayed without searching anything again.
 
-    python -m benchmarks.zoo.forecast ROWS.jsonl [--gaps GAPS.jsonl] [--only vision,llama]
+    python -m benchmarks.zoo.forecast ROWS.jsonl ... [--gaps GAPS.jsonl] [--only vision,llama]
+    python -m benchmarks.zoo.forecast ROWS.jsonl ... --look LOOKS.jsonl --plans PLANS.jsonl
 
+With LOOKS, those of `python -m benchmarks.zoo.look`, in which the first programs are timed, and PLANS, those of
+`python -m benchmarks.zoo --plan`, the forecast after a pilot is replayed: a program's share of eager torch's time by the
+pilot's share and the bound's, each model from the others (least absolute deviations). Otherwise the plan's is:
 ROWS are those of `python -m benchmarks.zoo`. The share of a model's time that torch keeps is measured again, once for
 each model, and kept in GAPS; time and bound are the row's own. Told are the errors of today's forecast, those of one whose
 share was found from the other models (leave one out), and how many models ended within the interval.
@@ -15,6 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.zoo.__main__ import HERE, models
 from kernelwright.models._capture import capture_model
 from kernelwright.models._clock import HostClock
@@ -25,19 +32,26 @@ from kernelwright.models._timing import timed
 from kernelwright.tasks import one_thread
 
 Row = dict[str, Any]
+FloatArray = NDArray[np.float64]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Replay the forecast, and print what it comes to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("rows", type=Path)
+    parser.add_argument("rows", type=Path, nargs="+")
     parser.add_argument("--gaps", type=Path)
+    parser.add_argument(
+        "--look", type=Path, help="rows of benchmarks.zoo.look: replay the forecast after a pilot"
+    )
+    parser.add_argument("--plans", type=Path, help="rows of benchmarks.zoo --plan, for the bounds")
     parser.add_argument("--only", default="", help="categories and models, by comma")
     asked = parser.parse_args(argv)
     wanted = set(filter(None, asked.only.split(",")))
-    judged = {
-        row["model"]: row for row in _read(asked.rows) if row.get("eager_speedup") and row.get("bound_us")
-    }
+    rows = [row for path in asked.rows for row in _read(path)]
+    if asked.look is not None:
+        print(piloted(rows, _read(asked.look), _read(asked.plans)))
+        return 0
+    judged = {row["model"]: row for row in rows if row.get("eager_speedup") and row.get("bound_us")}
     kept = {row["model"]: row["native_share"] for row in _read(asked.gaps)}
     found = []
     for category, name in models():
@@ -86,6 +100,55 @@ def told(found: Sequence[Row]) -> list[str]:
         f"{within} of {len(found)} within the interval; by the others {_points(others)[0]:.1f}, {_points(others)[1]:.1f}"
     )
     return lines
+
+
+def piloted(rows: Sequence[Row], looks: Sequence[Row], plans: Sequence[Row]) -> str:
+    """Return what the errors of forecasts after a pilot come to; the last row of a model counts.
+
+    Left out are `dlrm`, which was looked at with other programs, and `llama_decode`, which was improved by its regions.
+    """
+    judged = {r["model"]: r for r in rows if r.get("decision") == "improved" and r.get("eager_speedup")}
+    timed_us = {r["model"]: r["times_us"] for r in looks if r.get("times_us")}
+    planned = {r["model"]: r for r in plans}
+    names = [n for n in judged if n in timed_us and n in planned and n not in ("dlrm", "llama_decode")]
+    inputs = np.array(
+        [[1.0, _share(timed_us[n]), planned[n]["bound_us"] / planned[n]["time_us"]] for n in names]
+    )
+    measured = np.array([1 / judged[n]["eager_speedup"] for n in names])
+    rest = [np.arange(len(names)) != at for at in range(len(names))]
+    off = [
+        float(one @ fitted(inputs[k], measured[k]) - m)
+        for one, m, k in zip(inputs, measured, rest, strict=True)
+    ]
+    median_, mean = _points([abs(one) for one in off])
+    raw = _points([abs(one - m) for one, m in zip(inputs[:, 1], measured, strict=True)])[0]
+    return (
+        f"after a pilot, {len(names)} models: off by {median_:.1f} points in the median, {mean:.1f} in the mean, a tenth by "
+        f"more than {100 * np.quantile(off, 0.1):.1f} and {100 * np.quantile(off, 0.9):.1f}; the pilot as it is {raw:.1f}; "
+        f"from all {', '.join(f'{c:.3f}' for c in fitted(inputs, measured))}"
+    )
+
+
+def fitted(inputs: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return the coefficients of least absolute deviations, by least squares whose weights are adapted.
+
+    Example:
+        >>> inputs, wanted = np.array([[1.0, x] for x in range(6)]), np.array([1.0, 3.0, 50.0, 7.0, 9.0, 11.0])
+        >>> fitted(inputs, wanted).round(1)
+        array([1., 2.])
+    """
+    weights, found = np.ones(len(wanted)), np.zeros(inputs.shape[1])
+    for _ in range(60):
+        root = np.sqrt(weights)
+        found = np.linalg.lstsq(inputs * root[:, None], wanted * root, rcond=None)[0]
+        weights = 1 / np.maximum(np.abs(wanted - inputs @ found), 0.005)
+    return found
+
+
+def _share(times_us: dict[str, float]) -> float:
+    """Return the part of eager torch's time that the fastest program, or torch.compile, takes."""
+    programs = [us for name, us in times_us.items() if name.startswith("schedule/")]
+    return min(*programs, times_us["eager"], times_us["compile"]) / times_us["eager"]
 
 
 def _points(errors: Sequence[float]) -> tuple[float, float]:

@@ -161,7 +161,7 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     world.found = {"small_whole": 1.7}
     result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert result.improved and result.speedup.median == 1.7 and world.searched == ["small_whole"]
-    assert result.pilot == 0.5 and result.expected == forecast_of(0.5)
+    assert result.pilot == 0.5 and result.expected == forecast_of(0.5, small_plan.plan.bound_share)
     assert any("its first programs take 50% of eager's time" in e.data["message"] for e in world.events)
     (whole,) = result.regions
     assert whole.kept and whole.label == "the whole model" and whole.runs == (result.run,)

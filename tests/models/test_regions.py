@@ -6,8 +6,9 @@ from torch import nn
 
 from kernelwright.models import capture_model, load_model, regions_of
 from kernelwright.models._print import Unprintable
-from kernelwright.models._task import graph_text, region_sketch, region_task, region_text
-from kernelwright.models._timing import timed
+from kernelwright.models._region_form import form_of_task
+from kernelwright.models._task import _input, _mask, graph_text, region_sketch, region_task, region_text
+from kernelwright.models._timing import Fact, timed
 from kernelwright.tasks import Problem
 
 
@@ -86,21 +87,26 @@ def test_random_numbers_and_views_stay_native_with_a_reason():
         region_text(capture, region.texts[0], times)
 
 
-def test_a_mask_is_kept_as_it_is_and_an_unknown_one_is_refused():
-    class Masked(nn.Module):
-        def forward(self, x, mask):
-            return torch.where(mask, x.relu(), -x)
+def test_masks_are_drawn_so_that_a_region_with_one_serves_any_other():
+    class Attention(nn.Module):
+        def forward(self, x, mask, added):
+            kept = mask & (torch.arange(6) >= 0)
+            return (
+                nn.functional.scaled_dot_product_attention(x, x, x, kept) + (x @ x.mT + added).softmax(-1) @ x
+            )
 
-    inputs = (torch.randn(2, 2), torch.tensor([[True, False], [False, True]]))
-    capture, times, found = looked(Masked(), inputs)
-    region = next(r for r in found.regions if r.label == "where")
-    text = region_text(capture, region.texts[0], times)
-    values = {}
-    exec(text, values)
-    assert any(t.dtype is torch.bool and torch.equal(t, inputs[1]) for t in values["get_inputs"]())
-    del capture.values[capture.inputs[1]]
+    added = torch.zeros(1, 6, 6).masked_fill(torch.ones(6, 6).triu(1).bool(), -torch.inf)
+    capture, times, found = looked(Attention(), (torch.randn(1, 6, 8), torch.ones(6, 6).bool(), added))
+    task = region_task(capture, named(found, "scaled_dot_product_attention"), times)
+    assert form_of_task(task) is not None, "it is found in other graphs"
+    mask = next(v for v in Problem(task).inputs(task.workloads[0], 0) if v.dtype is torch.bool)
+    assert mask[:, 0].all() and not mask.all(), "something is left of every row, and not all"
+    drawn = eval(_mask(times.facts[capture.inputs[2]]))
+    assert drawn.shape == (1, 6, 6) and drawn.isfinite()[..., 0].all() and drawn.isinf().any()
+    scalar = Fact((), torch.bool, True, True, 0.0, 0.0, 1.0, "")
+    assert eval(_mask(scalar)).shape == ()
     with pytest.raises(Unprintable, match="neither numbers nor a known mask"):
-        region_text(capture, region.texts[0], times)
+        _input(Fact((2,), torch.complex64, True, True, 0.0, 0.0, 1.0, ""), None)
 
 
 def test_a_whole_graph_is_written_down_as_a_task(small):

@@ -26,7 +26,7 @@ _ONE = frozenset({
     "add", "sub", "mul", "maximum", "minimum", "relu", "abs", "neg", "sum", "mean", "amax", "amin", "max", "min",
     "argmax", "argmin", "cumsum", "cumprod", "prod", "where", "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
-_ROOT, _SQUARE = 0.5, 2.0
+_ROOT, _SQUARE, _MOST_MULTIPLIED = 0.5, 2.0, 16.0
 _NARROW = ("float32", "float16", "bfloat16")
 
 
@@ -34,8 +34,9 @@ def functions(graph: Graph, algebra: Algebra, masks: Masks) -> dict[str, float]:
     """Count elements by function, over all elementwise operations, reductions and norms of narrow floats.
 
     Covers: what is written out of simpler ones (`rsqrt` is a root and a division), or simpler as a whole (mish); a
-    division by a number or by what is smaller than the result, which a kernel turns into products; roots and squares
-    that are written as powers; an addition that takes a product in; what algebra saves, and what masks hide.
+    division by a number or by what is smaller than the result, which a kernel turns into products; roots, and a value
+    times itself, that are written as powers; an addition that takes a product in; what algebra saves, and what masks
+    hide.
     Does not cover: float64 and integers.
     """
     counts: dict[str, float] = {}
@@ -90,6 +91,8 @@ def _parts(graph: Graph, node: Node) -> dict[str, float]:
         power = node.args[1]
         if isinstance(power, int | float) and float(power) in (_SQUARE, _ROOT, -_ROOT):
             return {SIMPLE: 1.0} if power == _SQUARE else {"sqrt": 1.0}
+        if isinstance(power, int | float) and power == int(power) and _SQUARE < power <= _MOST_MULTIPLIED:
+            return {SIMPLE: float(int(power).bit_length() + int(power).bit_count() - 2)}
         return {"pow": 1.0}
     return _WRITTEN_OUT.get(stem) or ({SIMPLE: 1.0} if stem in _ONE else {})
 

@@ -62,8 +62,15 @@ def _node_work(algebra: Algebra, node: Node, triangular: frozenset[str]) -> Iter
     elif stem in _TRANSCENDENTAL | _SIMPLE:
         elements, dtype = _largest(graph, node)
         if dtype in _VECTOR_UNIT:
-            each = _TRANSCENDENTAL_FLOP if stem in _TRANSCENDENTAL else _SIMPLE_FLOP
+            is_hard = stem in _TRANSCENDENTAL and not _is_product(node)
+            each = _TRANSCENDENTAL_FLOP if is_hard else _SIMPLE_FLOP
             yield _VECTOR_UNIT[dtype], each * elements
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a power is one of a whole number, which a kernel multiplies."""
+    power = node.args[1] if stem_of(node) == "pow" else None
+    return isinstance(power, int | float) and float(power).is_integer()
 
 
 def _needed_share(algebra: Algebra, node: Node, triangular: frozenset[str]) -> float:

@@ -163,7 +163,7 @@ class JudgedPieces:
         programs = []
         for part in parts:
             if (form := form_of_task(part.task)) is None:
-                self._out[part.region.key] = "it reads fixed values, such as a mask"
+                self._out[part.region.key] = "it was verified on fixed values alone"
             else:
                 programs.append(RegionProgram(loaded.name, form, part.candidate, part.task))
         specs = [s for s in problem.task.workloads[0].arguments if isinstance(s, TensorSpec)]

@@ -208,7 +208,8 @@ class _Run:
         return ModelResult(
             model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
             speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-            expected=plan.plan.expected_of_whole if share is None else forecast_of(share), pilot=share,
+            expected=plan.plan.expected_of_whole if share is None else forecast_of(share, plan.plan.bound_share),
+            pilot=share,
             regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
             numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
         )  # fmt: skip

@@ -102,6 +102,11 @@ class Plan(Record):
         """Speedup of one program for the whole model over eager torch: low, expected, high; 1 where none is tried."""
         return self._speedups(self.whole.gain if self.whole else Gain(low=0.0, expected=0.0, high=0.0))
 
+    @property
+    def bound_share(self) -> float:
+        """Part of the model's time that the bound of one program is."""
+        return self.whole.bound_us / self.time_us if self.whole and self.time_us else 0.0
+
     def _speedups(self, gain: Gain) -> tuple[float, float, float]:
         low, expected, high = (
             self.time_us / max(self.time_us - us, 1e-3 * self.time_us) if us else 1.0

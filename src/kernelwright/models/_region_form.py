@@ -1,7 +1,7 @@
 """Task of a region → RegionForm; part of a graph → the same: by what a region is found in another graph.
 
 Covers: operators, constants, shapes and dtypes; which of its values are read outside.
-Does not cover: regions whose inputs have fixed values, as masks do: they were verified on those alone.
+Does not cover: regions whose inputs have fixed values, such as complex numbers: they were verified on those alone.
 """
 
 import ast

@@ -42,7 +42,7 @@ def region_task(capture: Capture, region: Region, timed: Timed) -> Task:
     """Return a region as a task: weights are its state, so that one kernel serves every use.
 
     The shapes are those of the model and no others. Real inputs are normal with the root mean square that they have
-    inside the model, whole numbers lie in the range that occurs, and masks are the ones that occur.
+    inside the model, whole numbers lie in the range that occurs, and masks are drawn.
 
     Raises:
         Unprintable: an input cannot be described, or a result shares memory with an input.
@@ -87,7 +87,7 @@ def _check(text: Printed, timed: Timed) -> None:
 def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
     """Return the text of a region in the KernelBench form."""
     values = {**capture.values, **capture.constants}
-    inputs = [_input(timed.facts[n], values.get(n)) for n in text.inputs]
+    inputs = [_mask(timed.facts[n]) or _input(timed.facts[n], values.get(n)) for n in text.inputs]
     weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(text.weights)]
     arguments = ", ".join(["self", *(f"a{i}" for i in range(len(text.inputs)))])
     held = [f"w{i} = self.w{i}" for i in range(len(text.weights))]
@@ -131,6 +131,21 @@ def _input(fact: Fact, value: torch.Tensor | None) -> str:
     if value is None:
         raise Unprintable(f"an input of {dtype} is neither numbers nor a known mask")
     return packed(value)
+
+
+def _mask(fact: Fact) -> str | None:
+    """Return Python that draws a mask, whole or added, of whose rows three quarters are kept; None for other inputs.
+
+    The first of each row is kept, for nothing is left of a row without any. No kernel may then rely on the mask that
+    occurs in the model.
+    """
+    first = f" | (torch.arange({fact.shape[-1]}) == 0)" if fact.shape else ""
+    drawn = f"(torch.rand({fact.shape}) < 0.75){first}"
+    if fact.dtype is torch.bool:
+        return drawn
+    if fact.dtype.is_floating_point and fact.low == -torch.inf and fact.high == 0.0:
+        return f"torch.zeros({fact.shape}, dtype={fact.dtype}).masked_fill(~({drawn}), -torch.inf)"
+    return None
 
 
 def _weight(name: str, fact: Fact) -> str:

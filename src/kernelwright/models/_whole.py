@@ -22,7 +22,7 @@ from ._wrong_layer import wrong_layer
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_PILOT_SHARE, _LEAST_MINUTES = 0.4, 1.5
+_PILOT_SHARE, _LEAST_MINUTES = 0.25, 1.5
 """Part of the minutes that the first programs may take to be timed, and how many it must be worth doing."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
@@ -90,7 +90,7 @@ def search_whole(
         if minutes >= _LEAST_MINUTES:
             share = piloted(whole.task, _PILOT_SHARE * 60 * minutes)
         if share is not None:
-            _, expected, _ = forecast_of(share)
+            _, expected, _ = forecast_of(share, plan.plan.bound_share)
             told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
             say("whole", message=told)
         try:

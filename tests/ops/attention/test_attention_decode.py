@@ -65,12 +65,33 @@ def held(q, k, v, lengths, pages, limit, scales=(None, None), **options):
     assert ran.ran == "kernel"
     found = decode(q, k, v, lengths, **calls)
     if scales[0] is not None:
-        k, v = (c.double() * s.double()[..., None] for c, s in zip((k, v), scales, strict=True))
+        k, v = (whole(c, s) for c, s in zip((k, v), scales, strict=True))
     words = ("window", "scale", "soft_cap", "sinks", "alibi")
     given = {"scale": q.shape[2] ** -0.5, **options}
     right = by_sequence(q, k, v, lengths, pages, *(given.get(word) for word in words))
     assert found.dtype is q.dtype
     assert float((found.double() - right).abs().max()) <= limit * max(1.0, float(right.abs().max()))
+
+
+def whole(codes, scales):
+    """What a cache of codes keeps, in float64."""
+    if codes.dtype is torch.uint8:
+        pairs = codes.unflatten(-1, (-1, 16))
+        codes = torch.stack(((pairs & 15).int() - 8, (pairs >> 4).int() - 8), -2).flatten(-3)
+    if scales.dim() < codes.dim():
+        return codes.double() * scales.double()[..., None]
+    return (codes.double().unflatten(-1, (scales.shape[-1], -1)) * scales.double()[..., None]).flatten(-2)
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, 32), (4, None), (4, 64), (8, 128)])
+def test_caches_of_groups_of_columns_in_every_kind_of_call(bits, group):
+    of = group or 32
+    for heads, groups, each in ((3, 3, 1), (8, 1, 3), (14, 2, 2)):
+        q, k, v, lengths, pages = drawn(2, heads, groups, of * each, of * (4 - each), 7, 12)
+        (kc, ks), (vc, vs) = quantize(k, bits, group), quantize(v, bits, group)
+        assert kc.nbytes == k.numel() * bits // 8
+        held(q, kc, vc, lengths, pages, 3e-6, (ks, vs), **options_of(heads))
+        held(q.bfloat16(), kc, vc, lengths, pages, 1e-2, (ks, vs))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -130,6 +151,18 @@ def test_what_lies_beyond_a_length_is_not_read():
     assert not clean[1].any()
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_groups_give_back_what_they_keep_within_half_a_step(bits):
+    x = torch.randn(5, 2, 128) * torch.logspace(-30, 30, 10).view(5, 2, 1)
+    codes, scales = quantize(x, bits, 64)
+    assert scales.dtype is torch.bfloat16
+    step = scales.double().repeat_interleave(64, -1)
+    assert bool(((whole(codes, scales) - x).abs() <= 0.501 * step).all())
+    top = x.double().abs().unflatten(-1, (2, 64)).amax(-1).repeat_interleave(64, -1)
+    assert bool((step * (2 ** (bits - 1) - 1) <= 1.01 * top).all())
+    assert not whole(*quantize(torch.zeros(3, 64), bits, 32)).any()
+
+
 def test_int8_gives_back_what_it_keeps():
     x = torch.randn(5, 4, 2, 64) * torch.rand(5, 4, 2, 1) * 9
     codes, scales = quantize(x)
@@ -187,6 +220,10 @@ CODES, SCALES = torch.zeros(3, 5, 2, 8, dtype=torch.int8), torch.ones(3, 5, 2)
         (lambda: decode(Q, K, V, LENGTHS, pages=PAGES + 3), "pages is 3 somewhere; expected 0 to 2"),
         (lambda: decode(Q, K, V, LENGTHS, pages=PAGES - 1), "pages is -1 somewhere; expected 0 to 2"),
         (lambda: quantize(K.long()), "x is of torch.int64; expected float32"),
+        (lambda: quantize(K, 5), "bits is 5; expected 8 or 4"),
+        (lambda: quantize(K, 4), "group is 32; expected 32 or a power of two of it that divides the 8 columns"),
+        (lambda: decode(Q, CODES, V, LENGTHS, k_scales=SCALES[..., None]), r"k_scales is of shape \(3, 5, 2, 1\)"),
+        (lambda: decode(Q, CODES.byte(), V, LENGTHS, k_scales=SCALES), "k_cache is of torch.uint8; expected"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named_in_one_sentence(call, says):

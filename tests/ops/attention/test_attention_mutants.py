@@ -56,6 +56,16 @@ QUANTIZED = {
     ),
 }  # fmt: skip
 
+GROUPED = {
+    "halves exchanged": ("const int right = i * W / 16 * 4;", "const int right = 4 - i * W / 16 * 4;"),
+    "the scale of the first group": ("scales + (block >> cache.shift)", "scales"),
+    "the scales of the first head": (
+        "v.of_columns + (at + n * s.groups)",
+        "v.of_columns + (at - g + n * s.groups)",
+    ),
+    "codes that begin at -7": ("from_integers(iota()) - 8.0f", "from_integers(iota()) - 7.0f"),
+}
+
 
 @pytest.mark.long
 @pytest.mark.parametrize(
@@ -65,6 +75,7 @@ QUANTIZED = {
         ("attention", 1, MASKED),
         ("attention_decode", 0, DECODE),
         ("attention_decode", 1, QUANTIZED),
+        ("attention_decode", 2, GROUPED),
     ],
 )
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(op, at, mutants, tmp_path):

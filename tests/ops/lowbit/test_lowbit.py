@@ -254,6 +254,9 @@ def test_it_goes_through_compile():
 WEIGHT = torch.randn(8, 64)
 
 
+BLOCK = torch.zeros(18, dtype=torch.uint8)
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -272,7 +275,9 @@ WEIGHT = torch.randn(8, 64)
         (lambda: lowbit.linear(WEIGHT, lowbit.pack(WEIGHT), activations="int4"), "expected 'float' or 'int8'"),
         (lambda: lowbit.linear(WEIGHT.long(), lowbit.pack(WEIGHT)), "x is of torch.int64"),
         (lambda: lowbit.from_gguf(torch.zeros(17, dtype=torch.uint8), "Q4_0", (1, 32)), "expected 18 bytes"),
-        (lambda: lowbit.from_gguf(torch.zeros(18, dtype=torch.uint8), "Q4_K", (1, 32)), "'Q8_0' or 'MXFP4'"),
+        (lambda: lowbit.from_gguf(BLOCK, "Q4", (1, 32)), "is 'Q4'; expected .*'Q8_0' or 'MXFP4'"),
+        (lambda: lowbit.from_gguf(BLOCK, "Q4_1", (1, 32)), "'Q4_1', whose groups begin at a float"),
+        (lambda: lowbit.from_gguf(BLOCK, "Q6_K", (1, 256)), "'Q6_K', whose groups have 16 columns"),
         (lambda: lowbit.from_gptq(WEIGHT.int(), WEIGHT.int(), WEIGHT, bits=3), "bits is 3; expected 2, 4 or 8"),
     ],
 )  # fmt: skip

@@ -67,6 +67,7 @@ def of_attention() -> list[Call]:
     heads = {"sinks": floats(4), "alibi": floats(4)}
     cache, codes = floats(3, 4, 2, 8), torch.randint(-127, 127, (3, 4, 2, 8), dtype=torch.int8)
     scales = torch.rand(3, 4, 2)
+    pairs, parts = attention.quantize(floats(3, 4, 2, 64), 4)
     whole = {"lengths": ints(1, 4, dtype=torch.int32), "window": 3, "scale": 0.3, "soft_cap": 5.0, **heads}
     lines = {"q": floats(5, 4, 8), "k": floats(6, 2, 8), "v": floats(6, 2, 8), "q_starts": ints(0, 2, 5)}
     return [
@@ -79,7 +80,9 @@ def of_attention() -> list[Call]:
         (attention.decode, {"q": floats(2, 4, 8), "k_cache": cache, "v_cache": cache, **whole}),
         (attention.decode, {"q": floats(2, 4, 8), "k_cache": codes, "v_cache": codes, "k_scales": scales,
                             "v_scales": scales, "pages": ints(2, 0, dtype=torch.int32)[:, None], **whole}),
-        (attention.quantize, {"x": floats(3, 8)}),
+        (attention.decode, {"q": floats(2, 4, 64), "k_cache": pairs, "v_cache": pairs, "k_scales": parts,
+                            "v_scales": parts, **whole}),
+        (attention.quantize, {"x": floats(3, 8)}), (attention.quantize, {"x": floats(3, 64), "bits": 4, "group": 32}),
     ]  # fmt: skip
 
 

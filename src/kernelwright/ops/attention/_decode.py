@@ -6,6 +6,7 @@ import torch
 
 from .._core import Op, cap_of, checked, cpu_only, floats, refuse, remembered
 from . import reference
+from ._cache import BLOCK, columns_of
 from ._ops import KERNEL, SERVED, numbers, of_heads, said
 
 T = torch.Tensor
@@ -29,17 +30,29 @@ def _check_cache(q: T, argument: str, cache: T, scales: T | None) -> None:
         refuse(_NAME, argument, f"a {type(cache).__name__}", "a tensor")
     if cache.dim() != 4:
         refuse(_NAME, argument, f"of shape {tuple(cache.shape)}", _CACHED)
-    if cache.dtype is not (q.dtype if scales is None else torch.int8):
-        wanted = f"{q.dtype}, as q is, or torch.int8 with scales" if scales is None else "torch.int8"
-        refuse(_NAME, argument, f"of {cache.dtype}", wanted)
-    name = f"{argument[0]}_scales"
     if scales is None:
+        if cache.dtype is not q.dtype:
+            refuse(_NAME, argument, f"of {cache.dtype}", f"{q.dtype}, as q is, or torch.int8 with scales")
         return
+    name = f"{argument[0]}_scales"
     if not isinstance(scales, T):
-        refuse(_NAME, name, f"a {type(scales).__name__}", "a tensor of torch.float32")
-    if scales.shape != cache.shape[:3] or scales.dtype is not torch.float32:
+        refuse(_NAME, name, f"a {type(scales).__name__}", "a tensor of torch.float32 or torch.bfloat16")
+    grouped = scales.dim() == 4
+    if cache.dtype is not torch.int8 and not (grouped and cache.dtype is torch.uint8):
+        refuse(_NAME, argument, f"of {cache.dtype}", "torch.int8, or torch.uint8 with scales of groups")
+    if grouped:
+        _check_groups(name, columns_of(cache), cache.shape, scales)
+    elif scales.shape != cache.shape[:3] or scales.dtype is not torch.float32:
         given = f"of shape {tuple(scales.shape)}, {scales.dtype}"
         refuse(_NAME, name, given, f"{tuple(cache.shape[:3])}, torch.float32")
+
+
+def _check_groups(name: str, columns: int, shape: torch.Size, scales: T) -> None:
+    each = columns // max(1, scales.shape[3])
+    fits = each >= BLOCK and each & (each - 1) == 0 and each * scales.shape[3] == columns
+    if scales.shape[:3] != shape[:3] or not fits or scales.dtype is not torch.bfloat16:
+        wanted = f"({', '.join(map(str, shape[:3]))}, columns / group), torch.bfloat16, of groups of 32, 64, 128 ..."
+        refuse(_NAME, name, f"of shape {tuple(scales.shape)}, {scales.dtype}", wanted)
 
 
 def _check(
@@ -54,8 +67,8 @@ def _check(
     _check_cache(q, "k_cache", k_cache, k_scales)
     _check_cache(q, "v_cache", v_cache, v_scales)
     count, size, groups = k_cache.shape[:3]
-    if k_cache.shape[3] != inner:
-        refuse(_NAME, "k_cache", f"of {k_cache.shape[3]} columns", f"{inner}, as q has")
+    if columns_of(k_cache) != inner:
+        refuse(_NAME, "k_cache", f"of {columns_of(k_cache)} columns", f"{inner}, as q has")
     if v_cache.shape[:3] != k_cache.shape[:3]:
         given = f"of shape {tuple(v_cache.shape)}"
         refuse(_NAME, "v_cache", given, f"({count}, {size}, {groups}, columns), as k_cache has")
@@ -83,17 +96,20 @@ def _serves(q: T, k_cache: T, v_cache: T, lengths: T, *rest: Any) -> str | None:
     for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
         if x.stride(-1) != 1 and x.shape[-1] != 1:
             return f"{name} does not have its columns side by side"
-    if k_cache.dtype is not v_cache.dtype:
-        return "one cache has scales and the other has none"
+    k_scales, v_scales = rest[1:3]
+    if k_cache.dtype is not v_cache.dtype or (k_scales is not None and k_scales.dtype is not v_scales.dtype):
+        return "keys and values are not cached in the same way"
     for x in (lengths, *rest[:5]):
-        if x is not None and not (x.is_contiguous() and x.dtype in (torch.int32, torch.float32)):
+        if x is not None and not (
+            x.is_contiguous() and x.dtype in (torch.int32, torch.float32, torch.bfloat16)
+        ):
             return "lengths, pages, scales, sinks or alibi are not contiguous, or are of float64"
     return cpu_only(q, k_cache, v_cache, lengths, *rest[:5])
 
 
 def _outputs(q: T, k_cache: T, v_cache: T, *_: Any) -> tuple[T, T]:  # noqa: ARG001
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
-    return q.new_empty(*q.shape[:2], v_cache.shape[3]), q.new_empty(*q.shape[:2], dtype=wide)
+    return q.new_empty(*q.shape[:2], columns_of(v_cache)), q.new_empty(*q.shape[:2], dtype=wide)
 
 
 def _by_reference(q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None, *rest: Any) -> tuple[T, T]:
@@ -134,11 +150,13 @@ def decode(
 
     Args:
         q: (batch, heads, inner) float32, bfloat16 or float16; float64 runs the reference.
-        k_cache: (pages, positions, kv heads, inner) of q's dtype, or int8 with `k_scales`.
+        k_cache: (pages, positions, kv heads, inner) of q's dtype, or int8 with `k_scales`, or int4: uint8 of half as
+            many columns.
         v_cache: (pages, positions, kv heads, columns), likewise.
         lengths: (batch,) int32: how many positions of each sequence count; 0 gives zeros.
         pages: (batch, most pages) int32: the pages of each sequence in order; sequence b is page b if none.
-        k_scales: (pages, positions, kv heads) float32, what int8 keys are multiplied by; see `quantize`.
+        k_scales: What codes are multiplied by, from `quantize`: (pages, positions, kv heads) float32, or of groups of
+            columns (pages, positions, kv heads, groups) bfloat16.
         v_scales: The same of values.
         window: The last positions that count; None for all.
         scale: What scores are multiplied by; 1 / sqrt(inner) by default.
@@ -177,31 +195,3 @@ def decode(
     )
     out: T = _decode(q, k_cache, v_cache, *given)[0]
     return out
-
-
-@checked
-def quantize(x: T) -> tuple[T, T]:
-    """Return a cache as int8, and the scales that give it back: each position's and head's largest number is 127.
-
-    Args:
-        x: (..., columns) floats.
-
-    Returns:
-        codes: (..., columns) int8.
-        scales: (...,) float32.
-
-    Raises:
-        ArgumentError: x is no tensor of floats, or has no dimension.
-
-    Example:
-        >>> codes, scales = quantize(torch.tensor([[2.54, -1.0]]))
-        >>> codes.tolist(), round(float(scales), 4)
-        ([[127, -50]], 0.02)
-    """
-    floats("attention.quantize", "x", x)
-    if not x.dim():
-        refuse("attention.quantize", "x", "of no dimensions", "at least one")
-    top = x.abs().amax(-1).float() if x.shape[-1] else x.new_zeros(x.shape[:-1], dtype=torch.float32)
-    scales = top / 127
-    codes = (x.float() / torch.where(scales > 0, scales, 1)[..., None]).round()
-    return codes.to(torch.int8), scales

@@ -4,6 +4,8 @@ The judge holds forward and decode; gradients, which need forward's results, are
 `tests/ops/attention/test_gradients.py`.
 """
 
+from dataclasses import replace
+
 from .._core import Cases
 
 _ODD = (
@@ -116,5 +118,35 @@ QUANTIZED = Cases(
     verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_CACHES)],
 )
 
-CASES = (WHOLE, MASKED, DECODE, QUANTIZED)
+_BLOCKS = tuple(
+    (*sizes[:5], 32 * (1 + sizes[5] % 5), 32 * (1 + sizes[6] % 4), sizes[7]) for sizes in _CACHES
+)  # fmt: skip
+NIBBLES = Cases(
+    op="attention_decode",
+    reference="decode",
+    arguments={
+        **_PAGED,
+        "k_cache": "uint8[count, size, groups, inner // 2] integers(0, 256)",
+        "v_cache": "uint8[count, size, groups, columns // 2] integers(0, 256)",
+        "k_scales": "bfloat16[count, size, groups, inner // 32] uniform(0.01, 0.2)",
+        "v_scales": "bfloat16[count, size, groups, columns // 32] uniform(0.01, 0.2)",
+    },
+    timed=[
+        _cached(0, (1, 2, 4, 64, 40, 128, 128, 40), scale=0.09),
+        _cached(0, (5, 2, 4, 48, 40, 96, 64, 24), scale=0.25, soft_cap=3.0, window=500),
+    ],
+    verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_BLOCKS)],
+)
+BYTES = replace(
+    NIBBLES,
+    arguments={
+        **NIBBLES.arguments,
+        "k_cache": "int8[count, size, groups, inner] integers(-127, 128)",
+        "v_cache": "int8[count, size, groups, columns] integers(-127, 128)",
+        "k_scales": "bfloat16[count, size, groups, inner // 32] uniform(0.001, 0.02)",
+        "v_scales": "bfloat16[count, size, groups, columns // 32] uniform(0.001, 0.02)",
+    },
+)
+
+CASES = (WHOLE, MASKED, DECODE, QUANTIZED, NIBBLES, BYTES)
 """The cases of this family."""

@@ -373,6 +373,8 @@ def _serves_decode(q, k_cache, v_cache, lengths, *rest):
         return f"q is of {q.dtype}, and the kernel takes float32, bfloat16 and float16"
     if k_cache.dtype is not v_cache.dtype:
         return "one cache has scales and the other has none"
+    if any(x is not None and x.dim() == 4 for x in rest[1:3]):
+        return "scales are of groups of columns, and the kernel takes one for each position and head"
     for x in (q, k_cache, v_cache):
         if x.stride(-1) != 1 or x.shape[-1] > 256:
             return "columns do not lie side by side, or are more than 256"

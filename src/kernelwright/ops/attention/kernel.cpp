@@ -36,13 +36,20 @@ struct Given {
   }
 };
 
+template <class C> void group(Cache<C>& cache, const Tensor<const bfloat16>& scales, int64_t columns) {
+  cache.of_columns = scales.data(), cache.count = scales.shape(3);
+  for (int64_t blocks = columns / cache.count / kBlock; blocks > 1; blocks /= 2) ++cache.shift;
+}
+
 // q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slopes, window, scale, soft_cap; out, lse
-template <class T, class C> void decode(const Args& args) {
+// S is what is cached, C how it is read.
+template <class T, class S, class C = S> void decode(const Args& args) {
   const auto q = args.tensor<const T>(0);
-  const auto k = args.tensor<const C>(1), v = args.tensor<const C>(2);
+  const auto k = args.tensor<const S>(1), v = args.tensor<const S>(2);
   const auto floats = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const float>(i).data(); };
   const int32_t* table = args.is_none(4) ? nullptr : args.tensor<const int32_t>(4).data();
-  const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), v.shape(3), k.shape(1),
+  const int64_t columns = v.shape(3) * (std::is_same_v<C, GroupedNibbles> ? 2 : 1);
+  const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), columns, k.shape(1),
                       args.is_none(4) ? 1 : args.tensor<const int32_t>(4).shape(1)};
   const int32_t* lengths = args.tensor<const int32_t>(3).data();
   char said[160];
@@ -65,7 +72,8 @@ template <class T, class C> void decode(const Args& args) {
     copy_row(q.data() + i / s.heads * q.stride(0) + i % s.heads * q.stride(1), s.inner, scoring.factor,
              queries.data + i * s.depth());
   Cache<C> keys = Cache<C>::of(k), values = Cache<C>::of(v);
-  keys.scales = floats(5), values.scales = floats(6);
+  if constexpr (is_grouped<C>) group(keys, args.tensor<const bfloat16>(5), s.inner), group(values, args.tensor<const bfloat16>(6), columns);
+  else keys.scales = floats(5), values.scales = floats(6);
   T* out = args.tensor<T>(12).data();
   float* lse = args.tensor<float>(13).data();
   Decode<C>{s, keys, values, queries.data, lengths, table, floats(7), scoring, args.integer(9)}.run(
@@ -121,7 +129,9 @@ KW_KERNEL(attention_gradients) {
 KW_KERNEL(attention_decode) {
   kw::by_type(args, 0, [&](auto type) {
     using T = decltype(type);
-    if (args.is<int8_t>(1)) kw::decode<T, int8_t>(args);
-    else kw::decode<T, T>(args);
+    if (args.is<uint8_t>(1)) kw::decode<T, uint8_t, kw::GroupedNibbles>(args);
+    else if (!args.is<int8_t>(1)) kw::decode<T, T>(args);
+    else if (args.is<kw::bfloat16>(5)) kw::decode<T, int8_t, kw::GroupedByte>(args);
+    else kw::decode<T, int8_t>(args);
   });
 }

@@ -131,9 +131,16 @@ def gradients(
 
 def cached(cache: T, scales: T | None, page: T, slot: T, dtype: torch.dtype) -> T:
     """Return what a cache has at some positions of each sequence: (batch, groups, positions, columns)."""
-    found = cache[page, slot].to(dtype)
+    found = cache[page, slot]
+    if cache.dtype is torch.uint8:  # blocks of 32 columns in 16 bytes
+        halves = found.reshape(*found.shape[:-1], -1, 1, 16)
+        found = (torch.cat((halves & 15, halves >> 4), -2).to(torch.int8) - 8).flatten(-3)
+    found = found.to(dtype)
     if scales is not None:
-        found = found * scales[page, slot].to(dtype)[..., None]
+        each = scales[page, slot].to(dtype)
+        if each.dim() == found.dim():
+            each = each.repeat_interleave(found.shape[-1] // each.shape[-1], -1)
+        found = found * (each if each.dim() == found.dim() else each[..., None])
     return found.transpose(1, 2)
 
 

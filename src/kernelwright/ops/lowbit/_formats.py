@@ -13,6 +13,14 @@ _AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Where in its word of eight AWQ keeps a column: column j at bit 4 * order[j]."""
 _GGUF_BYTES = {"Q4_0": 18, "Q5_0": 22, "Q8_0": 34, "MXFP4": 17}
 """Of a block of 32 columns: its scale, then its codes."""
+_GGUF_UNSERVED = {
+    **dict.fromkeys(
+        ("Q4_1", "Q5_1", "Q2_K", "Q4_K", "Q5_K"),
+        "whose groups begin at a float, not at a whole number of steps",
+    ),
+    **dict.fromkeys(("Q3_K", "Q6_K"), "whose groups have 16 columns, where the kernel takes 32 or more"),
+}
+"""Why the kernel does not take them."""
 
 
 @checked
@@ -38,7 +46,8 @@ def from_gguf(data: torch.Tensor, kind: str, shape: tuple[int, int]) -> PackedWe
     """
     op = "lowbit.from_gguf"
     if kind not in _GGUF_BYTES:
-        refuse(op, "kind", repr(kind), "'Q4_0', 'Q5_0', 'Q8_0' or 'MXFP4'")
+        why = _GGUF_UNSERVED.get(kind)
+        refuse(op, "kind", f"{kind!r}, {why}" if why else repr(kind), "'Q4_0', 'Q5_0', 'Q8_0' or 'MXFP4'")
     size = _GGUF_BYTES[kind]
     outputs, inner = shape
     if inner % 32:

@@ -1,10 +1,12 @@
 // One token of each sequence against its cache: keys and values lie in pages of some positions, where a table says, and are
-// read in place, once for all heads of a group. What is cached may be int8 with a scale for each position and head.
+// read in place, once for all heads of a group. What is cached may be int8 with a scale for each position and head, or int8
+// or int4 with a scale for each group of columns (grouped.h).
 //
 // The keys of a sequence are shared out over tasks, and the shares added in order (split-K), whatever the threads.
 // Source: Flash-Decoding (2023); Kwon et al., PagedAttention (2023).
 #pragma once
 #include "flash.h"
+#include "grouped.h"
 
 namespace kw {
 
@@ -23,7 +25,12 @@ template <class C> struct Cache {
   const C* data;
   int64_t page, slot, head;      // elements from one to the next
   const float* scales = nullptr;  // [pages][positions][groups], or none
-  static Cache of(const Tensor<const C>& t) { return {t.data(), t.stride(0), t.stride(1), t.stride(2)}; }
+  const bfloat16* of_columns = nullptr;  // [pages][positions][groups][count], of what is grouped
+  int64_t count = 0, shift = 0;          // scales of a row; a group has 2^shift blocks
+
+  template <class S> static Cache of(const Tensor<const S>& t) {
+    return {reinterpret_cast<const C*>(t.data()), t.stride(0), t.stride(1), t.stride(2)};
+  }
 };
 
 struct DecodeShape {
@@ -54,6 +61,7 @@ template <class C> struct Decode {
   struct Rows {
     const C *k[kKeys + W], *v[kKeys + W];
     alignas(64) float k_scale[kKeys + W], v_scale[kKeys + W];
+    const bfloat16 *k_groups[kKeys + W], *v_groups[kKeys + W];  // scales of what is grouped
   };
   void find(Rows& rows, int64_t b, int64_t g, int64_t first, int64_t count) const {
     int64_t order = first / s.positions, slot = first - order * s.positions;
@@ -65,15 +73,27 @@ template <class C> struct Decode {
         for (int64_t n = i; n < end; ++n) rows.k_scale[n] = k.scales[at + n * s.groups];
       if (v.scales)
         for (int64_t n = i; n < end; ++n) rows.v_scale[n] = v.scales[at + n * s.groups];
+      if constexpr (is_grouped<C>)
+        for (int64_t n = i; n < end; ++n) {
+          rows.k_groups[n] = k.of_columns + (at + n * s.groups) * k.count;
+          rows.v_groups[n] = v.of_columns + (at + n * s.groups) * v.count;
+        }
       for (; i < end; ++i, from_k += k.slot, from_v += v.slot) rows.k[i] = from_k, rows.v[i] = from_v;
     }
     for (int64_t i = count; i % W; ++i) {
       rows.k[i] = rows.k[count - 1], rows.v[i] = rows.v[count - 1];
       rows.k_scale[i] = rows.v_scale[i] = 0.0f;
+      if constexpr (is_grouped<C>) rows.k_groups[i] = rows.k_groups[count - 1];
     }
   }
   static KW_INLINE void ask(const C* row, int64_t columns) {
+    if constexpr (is_grouped<C>) columns /= C::kOfByte;
     for (int64_t at = 0; at < columns; at += 64 / int64_t(sizeof(C))) prefetch(row + at);
+  }
+  // Column d of a row that is grouped, d a multiple of W, and what follows of its block.
+  static KW_INLINE F grouped(const Cache<C>& cache, const C* row, const bfloat16* scales, int64_t d, int i) {
+    const int64_t block = d / kBlock;
+    return scaled(row + block * (kBlock / C::kOfByte), i, scale_at(scales + (block >> cache.shift)));
   }
 
   // Products of N queries and a chunk of keys, to [N][kKeys].
@@ -92,17 +112,27 @@ template <class C> struct Decode {
 #pragma GCC unroll 8
           for (int r = 0; r < N; ++r) acc[g][r] = F{};
         }
-        over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
+        const auto add = [&](int64_t d, auto value) KW_INLINED {
           F x[G];
 #pragma GCC unroll 8
-          for (int g = 0; g < G; ++g) x[g] = load(row[g] + d, lanes);
+          for (int g = 0; g < G; ++g) x[g] = value(g);
 #pragma GCC unroll 8
           for (int r = 0; r < N; ++r) {
             const F y = load(q + r * s.depth() + d, Full{});
 #pragma GCC unroll 8
             for (int g = 0; g < G; ++g) acc[g][r] = fma(x[g], y, acc[g][r]);
           }
-        });
+        };
+        if constexpr (is_grouped<C>) {
+          for (int64_t d = 0; d < s.inner; d += kBlock)
+#pragma GCC unroll 8
+            for (int v = 0; v < int(kBlock / W); ++v)
+              add(d + v * W, [&](int g) KW_INLINED { return grouped(k, row[g], rows.k_groups[n + i + g], d, v); });
+        } else {
+          over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
+            add(d, [&](int g) KW_INLINED { return load(row[g] + d, lanes); });
+          });
+        }
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g)
 #pragma GCC unroll 8
@@ -129,7 +159,12 @@ template <class C> struct Decode {
         for (int64_t n = 0; n < count; ++n) {
           F x[V];
 #pragma GCC unroll 8
-          for (int i = 0; i < V; ++i) x[i] = load(rows.v[n] + e + i * W, lanes);
+          for (int i = 0; i < V; ++i) {
+            if constexpr (!is_grouped<C>) x[i] = load(rows.v[n] + e + i * W, lanes);
+            else if constexpr (V * W % kBlock == 0)
+              x[i] = grouped(v, rows.v[n], rows.v_groups[n], e + i * W, i % int(kBlock / W));
+            else x[i] = grouped(v, rows.v[n], rows.v_groups[n], e + i * W, int((e + i * W) % kBlock / W));
+          }
 #pragma GCC unroll 8
           for (int r = 0; r < N; ++r) {
             const F w = splat(weights[r * kKeys + n]);
@@ -206,8 +241,10 @@ template <class C> struct Decode {
     int64_t longest = 0, all = 0;
     for (int64_t b = 0; b < s.batch; ++b) longest = std::max<int64_t>(longest, lengths[b]), all += lengths[b];
     if (window) longest = std::min(longest, window);
-    asks = k.slot != s.inner || v.slot != s.columns ||
-           all * s.groups * (s.inner + s.columns) * int64_t(sizeof(C)) > kFromMemory;
+    int64_t of_byte = 1;
+    if constexpr (is_grouped<C>) of_byte = C::kOfByte;
+    asks = k.slot != s.inner / of_byte || v.slot != s.columns / of_byte ||
+           all * s.groups * (s.inner + s.columns) * int64_t(sizeof(C)) / of_byte > kFromMemory;
     const int64_t shares = std::clamp<int64_t>(longest / kShare, 1, kShares), items = s.batch * s.groups, each = s.each();
     const Temporary<float> sums(items * shares * each * s.width());
     const Temporary<Softmax> states(items * shares * each);
