@@ -57,7 +57,7 @@ class DeviceClock:
 
     def mark(self) -> torch.cuda.Event:
         """Record an event."""
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch
         event.record(torch.cuda.current_stream(self._device))
         return event
 

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from ..compiler import schedules
+from ..config import without_secrets
 from ..languages import get_language
 from ..languages.prepared import prepared
 from ..records import Task
@@ -63,10 +64,16 @@ def piloted(task: Task, seconds: float) -> float | None:
     """
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         return None
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-P", "-m", "kernelwright.models._pilot"]
     try:
         done = subprocess.run(
-            command, input=task.to_json(), capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            input=task.to_json(),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env=without_secrets(),
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return None
@@ -91,7 +98,7 @@ def share_of(task: Task) -> float | None:
             loaded = language.load(candidate, Path(build.artefact), workload.outputs)
             kernel: Any = prepared(loaded, tuple(spec.name for spec in workload.state)) or loaded
             if float((_first(kernel(*given)) - wanted).abs().max()) <= _NEAR * float(wanted.abs().max()):
-                ways[schedule.name] = lambda kernel=kernel: kernel(*given)  # type: ignore[misc]
+                ways[schedule.name] = lambda kernel=kernel: kernel(*given)  # type: ignore[misc]  # mypy infers no default
         times = in_turns(ways, 0.0, least=_ROUNDS, clock=time.process_time)
     spent = {name: median(found) for name, found in times.items()}
     programs = [us for name, us in spent.items() if name != "eager"]

@@ -143,7 +143,7 @@ class _Found:
         shape = _value(node).shape
         if not shape or shape[-1] != width or _value(node.all_input_nodes[0]).shape[-1] != width:
             return False
-        place = _SLICES.get(node.target)  # type: ignore[call-overload]
+        place = _SLICES.get(node.target)  # type: ignore[call-overload]  # any target
         whole = place is None or (len(node.args) > place and node.args[place] not in (len(shape) - 1, -1))
         return whole and (place is not None or node.target in _VIEWS)
 
@@ -155,7 +155,7 @@ class _Found:
             or across.target is not _aten.t.default
         ):
             _no("its weight is not that of a linear layer")
-        if self.product.kwargs or (bias is not None and _value(bias).dim() != 1):  # type: ignore[arg-type]
+        if self.product.kwargs or (bias is not None and _value(bias).dim() != 1):  # type: ignore[arg-type]  # of an addmm: a node
             _no("its bias is scaled, or no vector")
         self.bias, self.x, self.weight = bias, x, across.args[0]
 
@@ -209,7 +209,7 @@ class _Found:
                     )
             node.replace_all_uses_with(new)
         bias = () if self.bias is None else (self.bias,)
-        return Cut(head, (x, self.weight, self.target, *bias, share), made)  # type: ignore[arg-type]
+        return Cut(head, (x, self.weight, self.target, *bias, share), made)  # type: ignore[arg-type]  # nodes, as read
 
     def _call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         return self.graph.call_function(target, args, kwargs)
