@@ -101,6 +101,10 @@ def _long(time_us: float) -> str:
     return f"{time_us / 1e6:.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
 
 
+_WRONG_BOUND = 1.25
+"""A bound that is this many times the time taken was made of rates that were measured on a busy machine."""
+
+
 class Decision(Record):
     """The outcome for one candidate against one baseline, and the figures behind it."""
 
@@ -134,3 +138,13 @@ class Decision(Record):
     """Time to the first answer, compared with `baseline`; None if it was not measured."""
     alarms: tuple[str, ...] = ()
     """Signs of a result that is too good to be true: `faster-than-physics` ..."""
+
+    def is_within(self, share: float) -> bool:
+        """Tell whether no more than this share of what is attainable is missing; a bound far above the time is wrong.
+
+        Example:
+            >>> known = {"candidate": "k", "status": "equal", "reason": "", "bound_us": 95.0}
+            >>> [Decision(time_us=us, **known).is_within(0.9) for us in (100.0, 110.0, 40.0)]
+            [True, False, False]
+        """
+        return self.time_us > 0 and share <= self.bound_us / self.time_us <= _WRONG_BOUND

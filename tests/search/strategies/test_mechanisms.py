@@ -115,13 +115,14 @@ def test_greedy_moves_on_after_so_many_reverts_and_ends_after_so_many_climbs():
     assert climbed[4] is None, "then a fresh draft"
 
 
-def test_greedy_ends_at_the_bound():
-    at_bound = PlantedJudge(bound_us=49.0)
-    candidate = planted_candidate(50.0)
-    start = Scored.of(at_bound.screen(candidate, PlantedLanguage().build(candidate)))
-    talk = Talk("greedy", {"target": 0.9}, start)
-    talk.bring(talk.ask(), 60.0)
-    assert talk.ask() is None
+def test_greedy_ends_at_the_bound_unless_that_is_far_above_the_time():
+    for bound_us, ends in ((49.0, True), (130.0, False)):
+        judge = PlantedJudge(bound_us=bound_us)
+        candidate = planted_candidate(50.0)
+        start = Scored.of(judge.screen(candidate, PlantedLanguage().build(candidate)))
+        talk = Talk("greedy", {"target": 0.9}, start)
+        talk.bring(talk.ask(), 60.0)
+        assert (talk.ask() is None) == ends
 
 
 def test_best_of_asks_for_independent_drafts_and_models_take_turns():

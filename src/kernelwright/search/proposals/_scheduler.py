@@ -191,7 +191,7 @@ class Scheduler:
 
     def _close_if_done(self, arm: Arm, evaluation: Evaluation) -> None:
         decision = evaluation.decision
-        if decision.time_us and decision.bound_us >= 0.95 * decision.time_us:
+        if decision.is_within(0.95):
             arm.open, arm.reason = False, "within 5 % of the bound"
         elif arm.best_us is None and arm.stale >= self._tolerance:
             arm.open, arm.reason = False, f"none of {arm.stale} trials worked"

@@ -94,4 +94,4 @@ class Greedy(NumberedStrategy):
 
     def _at_the_bound(self) -> bool:
         decision = self._incumbent.evaluation.decision if self._incumbent else None
-        return bool(decision and decision.time_us and decision.bound_us >= self._target * decision.time_us)
+        return bool(decision and decision.is_within(self._target))
