@@ -1,4 +1,4 @@
-"""What an evaluation costs a search, and when its first kernel is correct: this checkout beside an earlier one.
+"""What an evaluation costs a search, and when its first kernel is correct: this checkout and an earlier one.
 
     python -m benchmarks.search_pairs KERNELBENCH --before CHECKOUT --out rows.jsonl [--each 4] [--evaluations 12]
     python -m benchmarks.search_pairs --table rows.jsonl

@@ -57,7 +57,7 @@ def hidden(x, first, second):
 
 
 def averaged(x, first, second, weight, bias, target):
-    """A head with a bias, whose loss is scaled, beside another loss."""
+    """A head with a bias, whose loss is scaled, next to another loss."""
     logits = F.linear(hidden(x, first, second), weight, bias)
     return 0.5 * F.cross_entropy(logits.flatten(0, 1), target.flatten()) + first.square().mean()
 

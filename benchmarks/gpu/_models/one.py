@@ -90,7 +90,7 @@ def tried(store: Path) -> list[Row]:
 
 
 def patched(target: str, device: str, result: ModelResult, store: Path) -> Row:
-    """Call the patched model on the GPU beside the native one, and time both by the wall."""
+    """Call the patched model on the GPU as well as the native one, and time both by the wall."""
     there = moved(load_model(target), detect(device).torch_device)
     inputs = there.whole.tensors
 

@@ -161,7 +161,7 @@ def is_for(target: dict[str, Any], wanted: dict[str, Any]) -> bool:
 def main(request_path: str, results_path: str, cores: int = 0) -> None:
     """Compile every specialisation for every target and append one JSON line for each.
 
-    Targets are compiled by processes beside each other, where there are two cores for each.
+    Targets are compiled by processes side by side, where there are two cores for each.
 
     Args:
         request_path: The source, specialisations and targets.

@@ -118,7 +118,7 @@ class StepsOutcome(Record):
 
 
 class StepProgram(Record):
-    """One way to compute forward and backward of a training step: time beside memory."""
+    """One way to compute forward and backward of a training step: time and memory."""
 
     what: str
     """`eager`, `compile`, or who proposed a program and what it is."""

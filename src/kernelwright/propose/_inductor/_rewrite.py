@@ -12,7 +12,7 @@ from ._harvest import Described, Generated, HarvestError
 
 _PRELUDE = '''"""What TorchInductor ({mode}) writes for {task}: allocate, call the kernels, return the outputs.
 
-`kernels` is the library built from the C++ files beside this one.
+`kernels` is the library built from the C++ files next to this one.
 """
 
 import torch

@@ -17,7 +17,7 @@ KEEPS = {
 """What the forward part keeps for the backward part, in words."""
 _PRELUDE = '''"""What TorchInductor writes for the two parts of {task}.
 
-`kernels` is the library built from the C++ files beside this one.
+`kernels` is the library built from the C++ files next to this one.
 """
 
 import torch
