@@ -128,11 +128,11 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
         class Branching(torch.nn.Module):
             def forward(self, x):
                 if x.sum() > 0:
-                    x = torch.sigmoid(x) + 1
-                return torch.softmax(x, -1)
+                    x = torch.sigmoid(x) * 3 + x * x - 1
+                return torch.softmax(x * 3 + x * x - 1, -1)
 
         def build():
-            return Branching().eval(), (torch.ones(4, 64),)
+            return Branching().eval(), (torch.ones(256, 1024),)
         """,
     )
     made = planning.planned(path, device=detect("cpu"))
