@@ -4,11 +4,12 @@
     python -m benchmarks.search_pairs --table rows.jsonl
 
 KERNELBENCH is a checkout of that suite, and `--before` one of ours, of which only `src` is used. Problems are drawn
-with a seed, `--each` of every level; one that does not load within `--max-elements` makes room for the next. Both legs
-of a pair explore with the proposer `schedule` alone, one after the other in random order, each with a store and a cache
-of its own, so that neither finds what the other has built; a small task warms the caches first. The acceptance is left
-out. Seconds are of a clock and, since machines are busy, of processors: all processes of the leg. An evaluation's are
-the mean over all but the first, what the search does between them included. Rows that the file holds are kept.
+with a seed, `--each` of every level; one that does not load within `--max-elements` makes room for the next. Both
+versions of a pair explore with the proposer `schedule` alone, one after the other in random order, each with a store
+and a cache of its own, so that neither finds what the other has built; a small task warms the caches first. The
+acceptance is left out. Seconds are of a clock and, since machines are busy, of processors: all processes of a version.
+An evaluation's are the mean over all but the first, what the search does between them included. Rows that the file
+holds are kept.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import psutil
 
 Row = dict[str, Any]
 HERE = Path(__file__).parents[1]
-LEGS = ("before", "now")
+VERSIONS = ("before", "now")
 LEVELS = (1, 2, 3)
 SMALL = HERE / "examples" / "swiglu.py"
 
@@ -102,8 +103,8 @@ def pairs(given: argparse.Namespace, known: Sequence[Row]) -> Iterator[Row]:
     sources = {"before": given.before / "src", "now": HERE / "src"}
     words = ["--max-elements", str(given.max_elements), "--evaluations", str(given.evaluations)]
     with tempfile.TemporaryDirectory() as homes:
-        for leg in LEGS:
-            run(sources[leg], Path(homes) / leg, SMALL, ["--evaluations", "1"])
+        for version in VERSIONS:
+            run(sources[version], Path(homes) / version, SMALL, ["--evaluations", "1"])
         for level in LEVELS:
             files = sorted((given.suite / "KernelBench" / f"level{level}").glob("*.py"))
             drawn = random.Random(f"{given.seed} {level}")
@@ -113,23 +114,25 @@ def pairs(given: argparse.Namespace, known: Sequence[Row]) -> Iterator[Row]:
             for path in (p for p in files if p.stem not in done):
                 if left <= 0:
                     break
-                order = drawn.sample(LEGS, 2)
-                found = {leg: run(sources[leg], Path(homes) / leg, path, words) for leg in order}
+                order = drawn.sample(VERSIONS, 2)
+                found = {
+                    version: run(sources[version], Path(homes) / version, path, words) for version in order
+                }
                 if all(row is not None and row["each_s"] for row in found.values()):
                     left -= 1
-                    for leg, row in found.items():
+                    for version, row in found.items():
                         assert row is not None, "both came to a row"
-                        yield {"level": level, "problem": path.stem, "leg": leg} | row
+                        yield {"level": level, "problem": path.stem, "version": version} | row
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return medians by level and leg, and the geometric mean of the pairs' ratios."""
+    """Return medians by level and version, and the geometric mean of the pairs' ratios."""
     lines = [
         "level  pairs   CPU s of an evaluation: before, now, ratio   CPU s to the first kernel: before, now, ratio"
     ]
     for level in (*LEVELS, None):
         mine = [r for r in rows if level in {None, r["level"]}]
-        before, now = ({r["problem"]: r for r in mine if r["leg"] == leg} for leg in LEGS)
+        before, now = ({r["problem"]: r for r in mine if r["version"] == version} for version in VERSIONS)
         names = [n for n in before if n in now]
         if not names:
             continue
@@ -155,9 +158,9 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="an earlier checkout")
     parser.add_argument("--out", type=Path, help="JSON lines file of the rows")
     parser.add_argument("--table", type=Path, help="print the table of these rows, and run nothing")
-    parser.add_argument("--explore", help="run one leg in this process: a target")
+    parser.add_argument("--explore", help="run one version in this process: a target")
     parser.add_argument("--each", type=int, default=4, help="problems of every level")
-    parser.add_argument("--evaluations", type=int, default=12, help="of a leg, within ten minutes")
+    parser.add_argument("--evaluations", type=int, default=12, help="of a version, within ten minutes")
     parser.add_argument("--max-elements", type=int, default=4_000_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

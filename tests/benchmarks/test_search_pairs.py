@@ -10,9 +10,9 @@ def test_a_row_has_the_mean_of_all_evaluations_but_the_first():
     assert row_of(None, [(5.0, 3.5)]) == none
 
 
-def row(problem, leg, each_cpu_s, first_cpu_s, level=1):
+def row(problem, version, each_cpu_s, first_cpu_s, level=1):
     return {
-        "level": level, "problem": problem, "leg": leg, "each_cpu_s": each_cpu_s, "first_cpu_s": first_cpu_s
+        "level": level, "problem": problem, "version": version, "each_cpu_s": each_cpu_s, "first_cpu_s": first_cpu_s
     }  # fmt: skip
 
 

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import getitem, is_not
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,6 +19,7 @@ from ..languages.prepared import Prepared
 from ..records import TensorSpec
 from ._capture import Capture, capture_as_one
 from ._identity import Outside, graph_hash
+from ._in_place import PLACE, InPlace, check_free
 from ._nested import emptied, hooked, rebuilt, set_by_call
 from ._patched_operator import number_of
 from ._records import Identity
@@ -27,13 +27,11 @@ from ._snapshot import Snapshots, never
 from ._target import Whole, call_signature, tensors_of
 
 _LOG = logging.getLogger(__name__)
-PLACE: Final = "forward"
-"""Where a module's own forward lies among its attributes."""
 _ALONE = object()
 """Stands for a result that is one tensor."""
 
 
-class Patch:
+class Patch(InPlace):
     """A patched model. As a context manager it is removed at the end.
 
     The model's own `forward` runs whenever a call is not one that was verified: other shapes, dtypes or layouts, other
@@ -73,8 +71,7 @@ class Patch:
         Raises:
             InputError: the model is patched already, or is another than the one that was judged.
         """
-        if PLACE in vars(model):
-            raise InputError("the model's forward is replaced already; remove that first")
+        check_free(model)
         self.model, self.calls, self.native_calls = model, 0, 0
         self.reason = ""
         """Why the last call was native, where the model is not as it was judged."""
@@ -115,21 +112,6 @@ class Patch:
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a patched model has modules of its own, which its patch finds in the next call."""
         return {**vars(self), "_snapshot": never, "_bound": False, "_structure": None, "_number": -1}
-
-    def remove(self) -> None:
-        """Take the patch off: the model is as it was; a second call does nothing."""
-        if vars(self.model).get(PLACE) == self.answer:
-            del vars(self.model)[PLACE]
-
-    def __enter__(self) -> Self:
-        """Return the patch, which is in place already."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Take the patch off."""
-        self.remove()
 
     def answer(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call of the model: what lies in place of its forward."""

@@ -1,8 +1,7 @@
 """Model whose graph breaks, accepted kernels → patched model: torch.compile with kernels in its pieces."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -10,16 +9,15 @@ from torch.compiler import is_compiling
 from torch.utils import _pytree as pytree
 
 from ..deploy.runtime.operators import is_transformed
-from ..errors import InputError
 from ..records import TensorSpec
 from ._accepted import RegionProgram
 from ._dynamo import served_by
 from ._dynamo_regions import SITES, Site
-from ._patch import PLACE
+from ._in_place import PLACE, InPlace, check_free
 from ._target import call_signature
 
 
-class PiecesPatch:
+class PiecesPatch(InPlace):
     """A patched model whose graph breaks. As a context manager it is removed at the end.
 
     Dynamo finds the pieces of each call, whatever branch it takes; kernels serve the regions that they were verified
@@ -41,8 +39,7 @@ class PiecesPatch:
         Raises:
             InputError: the model is patched already.
         """
-        if PLACE in vars(model):
-            raise InputError("the model's forward is replaced already; remove that first")
+        check_free(model)
         self.model, self.calls, self.native_calls = model, 0, 0
         self._native, self._programs, self._call = model.forward, tuple(programs), call
         self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
@@ -55,21 +52,6 @@ class PiecesPatch:
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a patched model compiles its own forward in its first call."""
         return {**vars(self), "_compiled": None, "_sites": []}
-
-    def remove(self) -> None:
-        """Take the patch off: the model is as it was; a second call does nothing."""
-        if vars(self.model).get(PLACE) == self.answer:
-            del vars(self.model)[PLACE]
-
-    def __enter__(self) -> Self:
-        """Return the patch, which is in place already."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Take the patch off."""
-        self.remove()
 
     def answer(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call of the model: what lies in place of its forward."""

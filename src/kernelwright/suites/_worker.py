@@ -19,7 +19,7 @@ from ._protocol import Script
 from ._records import Theirs
 from .rules.entry import SIZE
 
-_BESIDE = re.compile(r"^from \.(\w+) import", re.MULTILINE)
+_IMPORTED = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 _ANSWER = (TensorSpec(name="answer", shape=(SIZE,), dtype="uint8"),)
 _REPORTED = frozenset(Theirs.model_fields)
 
@@ -50,7 +50,7 @@ def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -
 
 
 def _program(script: Script, kernel: Candidate | None) -> Candidate:
-    modules = _with_those_beside({"verdict": script.rules, "entry": "entry"})
+    modules = _with_imports({"verdict": script.rules, "entry": "entry"})
     sources = (
         *(SourceFile(path=f"{name}.py", text=text) for name, text in modules.items()),
         SourceFile(path="given.py", text=f"GIVEN = {json.dumps(dict(script.given))!r}\n"),
@@ -62,14 +62,14 @@ def _program(script: Script, kernel: Candidate | None) -> Candidate:
     )
 
 
-def _with_those_beside(wanted: dict[str, str]) -> dict[str, str]:
-    """Return modules of the rules by the name that each gets, with what they import of their package next to them."""
+def _with_imports(wanted: dict[str, str]) -> dict[str, str]:
+    """Return modules of the rules by the name that each gets, with what they import of their package."""
     texts: dict[str, str] = {}
     while wanted:
         name, module = wanted.popitem()
         text = (files("kernelwright.suites.rules") / f"{module}.py").read_text()
-        texts[name] = _BESIDE.sub(r"from \1 import", text)
-        wanted |= {other: other for other in _BESIDE.findall(text) if other not in texts}
+        texts[name] = _IMPORTED.sub(r"from \1 import", text)
+        wanted |= {other: other for other in _IMPORTED.findall(text) if other not in texts}
     return texts
 
 

@@ -177,8 +177,8 @@ MUTANTS = {
     "the last kept is not replaced": ("else --at;", "else return;"),
     "twice the bias": ("-0.5f * squares", "-1.0f * squares"),
     "sums without the tail": ("if (k < inner) {\n    const Part", "if (false) {\n    const Part"),
-    "a row beside": ("insert(row + i, each[i], place)", "insert(row + i, each[0], place)"),
-    "a point beside": (
+    "the first row": ("insert(row + i, each[i], place)", "insert(row + i, each[0], place)"),
+    "another point": (
         "seen.insert(i, z[n], static_cast<int32_t>(first + n))",
         "seen.insert(i, z[n], static_cast<int32_t>(first))",
     ),
