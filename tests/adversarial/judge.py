@@ -23,8 +23,8 @@ from .exploit import Exploit
 
 NO_GAIN = "no-gain"
 """Not a check: the attack on the clock gained nothing, as the judge's clock is elsewhere."""
-MEASURED = ("timed-calls", "timed-outputs", "deferred-work", "two-clocks", NO_GAIN)
-LATE = {"timed-outputs", "deferred-work", "two-clocks"}
+MEASURED = ("timed-calls", "timed-outputs", "deferred-work", "two-clocks", "gpu-held", NO_GAIN)
+LATE = {"timed-outputs", "deferred-work", "two-clocks", "gpu-held"}
 """Those that a screening may have too few blocks for."""
 _GAIN = 2.0
 """An attack on the clock that works gains more; two equal variants stay below on any machine."""

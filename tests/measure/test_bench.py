@@ -216,13 +216,13 @@ def test_every_worker_runs_on_the_pools_device(bench, monkeypatch):
     assert asked == ["cuda:7"] * 3
 
 
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_content_is_there_after_the_announcement_or_for_a_gpu_before_binding_copies_it(bench, kind):
-    layout = Layout(bench.pool, bench.device.model_copy(update={"kind": kind}), random.Random(0))
+@pytest.mark.parametrize("late", [True, False])
+def test_content_is_there_after_the_announcement_or_for_a_gpu_before_binding_copies_it(bench, late):
+    layout = Layout(bench.pool, bench.device, random.Random(0))
     content = torch.arange(6.0).reshape(2, 3) + 1
-    ((slot,),) = layout.place([[content]])
+    ((slot,),) = layout.place([[content]], late=late)
     seen = layout._arena.view(slot)
-    assert torch.equal(seen, content if kind == "cuda" else torch.zeros(2, 3))
+    assert torch.equal(seen, torch.zeros(2, 3) if late else content)
     layout.fill()
     assert torch.equal(seen, content)
 
@@ -245,12 +245,12 @@ def cold(bench, tmp_path, monkeypatch):
     called = []
     call = Worker.call
 
-    def seen(worker, sets, deadline_s=60.0, *, fill=None):
+    def seen(worker, sets, deadline_s=60.0, *, fill=None, **rest):
         def filled():
             called.append((tuple(sets), torch.get_num_threads()))
             fill()
 
-        return call(worker, sets, deadline_s, fill=filled if fill else None)
+        return call(worker, sets, deadline_s, fill=filled if fill else None, **rest)
 
     monkeypatch.setattr(Worker, "call", seen)
     monkeypatch.setattr(_block_runner, "_COLD_BLOCK_US", 1e9)

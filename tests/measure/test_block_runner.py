@@ -87,11 +87,12 @@ def test_a_variant_a_hundred_times_slower_leaves_time_for_rounds(problem):
 def test_what_a_request_takes_is_asked_of_a_baseline_and_on_a_gpu_alone(problem, on_gpu, least_us):
     workload = problem.task.split(Split.SEARCH)[0]
     runner = Planted(
-        problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
-    )
+        problem, workload, Content(problem, workload), None, SimpleNamespace(fill=None), random.Random(0), None,
+        cold=False,
+    )  # fmt: skip
     empty_us = iter([350.0, 300.0, 900.0])
     baseline = SimpleNamespace(
-        on_gpu=on_gpu, call=lambda sets, _, fill: SimpleNamespace(time_us=next(empty_us))
+        on_gpu=on_gpu, call=lambda sets, _, fill, quiet: SimpleNamespace(time_us=next(empty_us))
     )
     runner.variants = [
         SimpleNamespace(name="candidate", worker=SimpleNamespace(on_gpu=on_gpu)),

@@ -110,3 +110,59 @@ def test_a_first_answer_later_than_the_contract_allows_is_refused():
     measured = timing(500.0, 100.0, 500.0).model_copy(update={"variants": (late,)})
     assert status(gates(measured, cores=2, contract=Contract(start_up_s=8.9)), "start-up") == "fail"
     assert status(gates(measured, cores=2, contract=Contract(start_up_s=9.1)), "start-up") == "pass"
+
+
+def held(taken_us, left_us, n=12, taken_in=12, shared_us=0.0, usual_us=160.0):
+    """Blocks of which the GPU was looked at, taken before the candidate's calls in the first so many."""
+    blocks = timing(3000.0, 100.0, 100.0, n=n).blocks
+    told = tuple(
+        b.model_copy(
+            update={
+                "taken_us": {"candidate": taken_us * (i < taken_in), "eager": 0.0},
+                "left_us": {"candidate": left_us, "eager": usual_us},
+            }
+        )
+        for i, b in enumerate(blocks)
+    )
+    return Timing(variants=(), cache="warm", device="d", blocks=told, shared_us=shared_us)
+
+
+def of_gpu(measured):
+    return next(f for f in gates(measured, cores=2, contract=Contract()) if f.check == "gpu-held")
+
+
+def test_nothing_is_said_of_a_gpu_that_was_not_held():
+    assert "gpu-held" not in {f.check for f in gates(on_gpu(900.0, 800.0), cores=2, contract=Contract())}
+
+
+def test_a_gpu_that_was_the_judges_passes():
+    assert of_gpu(held(0.0, 170.0)).status == "pass"
+
+
+def test_work_before_the_clock_started_fails_where_it_comes_again_and_again():
+    found = of_gpu(held(600.0, 160.0))
+    assert (found.status, found.message) == (
+        "fail",
+        "something had the GPU for 600 us before the clock started",
+    )
+    assert of_gpu(held(600.0, 160.0, taken_in=4)).status == "fail"
+    assert of_gpu(held(600.0, 160.0, taken_in=3)).status == "pass"
+
+
+def test_work_during_another_s_visit_counts_too():
+    measured = held(0.0, 160.0)
+    others = tuple(
+        b.model_copy(update={"taken_us": {"candidate": 0.0, "eager": 900.0}}) for b in measured.blocks
+    )
+    assert of_gpu(measured.model_copy(update={"blocks": others})).status == "fail"
+
+
+def test_work_after_the_reply_fails():
+    found = of_gpu(held(0.0, 460.0))
+    assert (found.status, found.message) == ("fail", "the GPU was at work for 300 us after the reply")
+    assert of_gpu(held(0.0, 460.0, usual_us=400.0)).status == "pass"
+
+
+def test_a_gpu_that_others_use_decides_nothing():
+    assert of_gpu(held(600.0, 160.0, shared_us=900.0)).status == "unknown"
+    assert of_gpu(held(0.0, 160.0, shared_us=900.0)).status == "pass"

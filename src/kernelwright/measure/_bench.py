@@ -67,8 +67,8 @@ class Bench(Resource):
     Covers: every variant of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
     not available before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
     state by contract.
-    Does not cover: on a GPU, hiding the bytes until the clock starts; frequency changes within a block; two
-    benches at once on one machine (take the device's lock first).
+    Does not cover: hiding the bytes until the clock starts on a GPU whose memory cannot be shared (`Pool.not_held`);
+    frequency changes within a block; two benches at once on one machine (take the device's lock first).
     """
 
     def __init__(
@@ -217,6 +217,7 @@ class Bench(Resource):
                 findings = [_good(TIMED_CALLS), _bad(TIMED_OUTPUTS, str(wrong))]
             records = tuple(c.record() for c in variants.values())
         timing = Timing(
+            shared_us=self.pool.taken_by_others_us() if any(b.taken_us for b in blocks) else 0.0,
             variants=records,
             blocks=tuple(blocks),
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",

@@ -219,6 +219,8 @@ class BlockRunner:
             cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
             handshake_us=handshake_us,
             device_us={name: r.device_us / self._calls for name, r in replies.items() if r.device_us},
+            taken_us={name: r.held.taken_us for name, r in replies.items() if r.held},
+            left_us={name: r.held.left_us for name, r in replies.items() if r.held},
             conditions=self._monitor.look(),
             phase=phase,
             repeated=self._noise.disturbed(times),
@@ -233,11 +235,14 @@ class BlockRunner:
         trusted = next((v.worker for v in self.variants if v.name != CANDIDATE), None)
         if trusted is None or not trusted.on_gpu:
             return 0.0
-        return min(trusted.call([], _CALL_LIMIT_S, fill=self._fill).time_us for _ in range(_EMPTY_REQUESTS))
+        requests = (
+            trusted.call([], _CALL_LIMIT_S, fill=self._layout.fill, quiet=self._quiet)
+            for _ in range(_EMPTY_REQUESTS)
+        )
+        return min(reply.time_us for reply in requests)
 
-    def _fill(self) -> None:
-        """Write the content of announced calls, flush caches if required, and let this process fall asleep."""
-        self._layout.fill()
+    def _quiet(self) -> None:
+        """Flush caches if required, and let this process fall asleep."""
         if self.cold:
             self._layout.flush_caches()
         settle()
@@ -252,11 +257,13 @@ class BlockRunner:
         limit_s: float = _CALL_LIMIT_S,
     ) -> tuple[Reply, Fetched]:
         """Bind addresses, announce the calls, write the content, flush if required, call, fetch one call's outputs."""
-        variant.worker.release()
+        worker, outputs = variant.worker, self.workload.outputs
+        worker.release()
         with one_thread():  # so that `settle` hardly has to wait
-            numbers = variant.worker.bind_all(self._layout.place(sets), self.workload.outputs)
+            placed = self._layout.place(sets, late=worker.fills_late)
+            numbers = worker.bind_all(placed, outputs, late=True)
             asked = [numbers[i % len(numbers)] for i in range(calls)]
-            reply = variant.worker.call(asked, deadline_s=limit_s, fill=self._fill)
+            reply = worker.call(asked, deadline_s=limit_s, fill=self._layout.fill, quiet=self._quiet)
         return reply, _handed_over(variant, reply, calls, fetch, limit_s)
 
     def _compare(self, fetched: dict[str, Fetched], given: Given) -> None:

@@ -1,7 +1,7 @@
 """Detect cheating in raw blocks. Pure functions over a `Timing`.
 
-Covers: work deferred until the outputs are fetched, CPU or GPU time that does not match the wall clock, a late
-first answer.
+Covers: work deferred until the outputs are fetched, CPU or GPU time that does not match the wall clock, a GPU that
+something uses before the clock starts or after it stopped, a late first answer.
 Does not cover: work deferred until after the outputs were fetched; the process audit detects that.
 """
 
@@ -14,6 +14,8 @@ from ._interval import limits
 from ._sequential import WARM
 from ._startup import CANDIDATE, in_time
 
+GPU_HELD = "gpu-held"
+"""Name of the check of what had a GPU while the judge held it."""
 _SHOWN = 0.5
 """Share of the gain that must remain when call and fetch are added."""
 _NOTABLE = 1.05
@@ -28,6 +30,12 @@ _HANDSHAKE_US, _CLOCK_SLACK = 2_000.0, 0.25
 """Allowed difference between the GPU's clock and the judge's: request and reply."""
 _REQUEST_US = 250.0
 """CPU time per block that a worker may use around its calls: tens of microseconds per thread until it is idle."""
+_TAKEN_US = 100.0
+"""Microseconds taken of the judge's hold on a GPU that are no stutter of the device."""
+_TAKEN_SHARE = 0.25
+"""Share of the blocks in which that may happen: fewer move no median."""
+_LEFT_US, _LEFT_SHARE = 80.0, 0.02
+"""Microseconds, and share of a block's calls, by which a GPU may be free later than after others' calls."""
 
 
 def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
@@ -42,7 +50,9 @@ def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
     by_workload: dict[tuple[str, bool], list[Block]] = {}
     for block in blocks:
         by_workload.setdefault((block.workload, block.phase == WARM), []).append(block)
-    return [_deferred(by_workload), _clocks(blocks, cores), in_time(timing, contract)]
+    found = [_deferred(by_workload), _clocks(blocks, cores), in_time(timing, contract)]
+    held = [b for b in blocks if CANDIDATE in b.taken_us]
+    return [*found, _held(held, timing)] if held else found
 
 
 def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Finding:
@@ -111,6 +121,31 @@ def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
             figures={"share": share},
         )
     return Finding(check=check, status=CheckStatus.PASS, figures={"share": share})
+
+
+def _held(blocks: Sequence[Block], timing: Timing) -> Finding:
+    """Look at what had a GPU while the judge held it: before the clock started, and after it had stopped."""
+    taken = [most for b in blocks if (most := max(b.taken_us.values())) > _TAKEN_US]
+    late_us = _left_us(blocks)
+    block_us = median(b.times_us[CANDIDATE] * b.calls for b in blocks)
+    message = ""
+    if len(taken) > _TAKEN_SHARE * len(blocks):
+        message = f"something had the GPU for {median(taken):.3g} us before the clock started"
+    elif late_us > max(_LEFT_US, _LEFT_SHARE * block_us):
+        message = f"the GPU was at work for {late_us:.3g} us after the reply"
+    if not message:
+        return Finding(check=GPU_HELD, status=CheckStatus.PASS, figures={"taken": len(taken) / len(blocks)})
+    if timing.shared_us > 0:
+        message += ", as it was with no candidate there: other processes use it"
+        return Finding(check=GPU_HELD, status=CheckStatus.UNKNOWN, message=message)
+    return Finding(check=GPU_HELD, status=CheckStatus.FAIL, message=message)
+
+
+def _left_us(blocks: Sequence[Block]) -> float:
+    """Return how much later than after all others a GPU was free after the candidate's calls."""
+    names = {name for block in blocks for name in block.left_us}
+    usual = {name: median(b.left_us[name] for b in blocks if name in b.left_us) for name in names}
+    return usual.pop(CANDIDATE) - max(usual.values(), default=0.0)
 
 
 def _apart(blocks: Sequence[Block]) -> str:

@@ -26,7 +26,7 @@ class Layout:
 
     def __init__(self, pool: Pool, device: Device, random: Random) -> None:
         self._pool, self._device, self._random = pool, device, random
-        self._arena, self._on_gpu = pool.arena, device.kind != "cpu"
+        self._arena, self._late = pool.arena, True
         self._sets: list[list[object]] = []
         self._bound: list[tuple[Argument, ...]] = []
         self._views: list[torch.Tensor] = []
@@ -34,22 +34,23 @@ class Layout:
         """The tensors of the sets, and where they lie in the arena."""
         self._flush: torch.Tensor | None = None
 
-    def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
+    def place(self, sets: list[list[object]], *, late: bool = True) -> list[tuple[Argument, ...]]:
         """Return the inputs as arguments to bind, at new addresses if they are new; all zero until `fill`.
 
-        On a GPU, where binding copies to the device, the content is there immediately.
+        Not `late`, the content is there at once: for a GPU on which binding copies, and the worker cannot be filled.
         """
         if self._sets is not sets:
             self._lay_out(sets)
-        if self._on_gpu:
+        self._late = late
+        if not late:
             self._write()
         elif self._views:
             torch._foreach_zero_(self._views)
         return self._bound
 
     def fill(self) -> None:
-        """Write the content of the inputs placed last."""
-        if not self._on_gpu:
+        """Write the content of the inputs placed last, unless it is there."""
+        if self._late:
             self._write()
 
     def flush_caches(self) -> None:

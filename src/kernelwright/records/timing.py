@@ -62,6 +62,11 @@ class Block(Record):
     """Microseconds of a request without calls to a baseline, taken off the times of all variants; 0 on a CPU."""
     device_us: dict[str, float] = {}
     """Microseconds a call by a GPU's own clock, over all its streams, by variant; empty on a CPU."""
+    taken_us: dict[str, float] = {}
+    """Microseconds for which something else had the GPU from before the inputs were written until the clock started,
+    by variant; empty on a CPU, where its worker is stopped, and where inputs could not be kept back."""
+    left_us: dict[str, float] = {}
+    """Microseconds from the reply until the GPU was free, with those that something else had it then, by variant."""
     load: float = 0.0
     """As `Conditions.load`, in blocks recorded before `conditions` existed."""
     conditions: Conditions = Conditions()
@@ -86,6 +91,9 @@ class Timing(Record):
     """Fingerprint of the device."""
     clock: str = "judge monotonic"
     """The clock that was used."""
+    shared_us: float = 0.0
+    """Microseconds for which something had the GPU when the candidate's workers were gone, where the judge looked:
+    others use it."""
     classes: dict[str, str] = {}
     """How a confirm workload differs from the search workloads: `size`, `layout`, `value regime`."""
 

@@ -124,6 +124,11 @@ class Arena(Resource):
         flat = self._bytes.narrow(0, slot.offset, slot.nbytes).view(dtype)
         return flat.as_strided(slot.shape, slot.strides, flat.storage_offset())
 
+    @property
+    def held(self) -> Tensor:
+        """The bytes up to the end of the last slot's guard band, (bytes,) uint8: the judge's view, no copy."""
+        return self._bytes[: self._end + _GUARD_BYTES]
+
     def reset(self) -> None:
         """Forget every slot. Workers' argument sets over them must be released first."""
         self._slots.clear()

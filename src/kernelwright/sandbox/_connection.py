@@ -12,7 +12,7 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from . import _inspection
@@ -69,15 +69,22 @@ class Connection:
         with self._ending():
             return self._checked(self._channel.receive(deadline, stall), number)
 
-    def expect_frozen(self, number: int, deadline: float, stall: Stall | None = None) -> tuple[Message, int]:
+    def expect_frozen(
+        self,
+        number: int,
+        deadline: float,
+        stall: Stall | None = None,
+        struck: Callable[[], None] = lambda: None,
+    ) -> tuple[Message, int]:
         """Return the reply and the nanosecond of `time.perf_counter_ns` by which the worker was stopped.
 
-        The signal goes out before the clock is read and before the reply is even parsed.
+        The signal goes out before the clock is read and before the reply is even parsed; then `struck` is called.
         """
         with self._ending():
             body = self._channel.receive_body(deadline, stall)
             self.freezer.strike()
             stopped_ns = time.perf_counter_ns()
+            struck()
             if not self.freezer.settle():
                 raise self._failure(FailureKind.PROTOCOL, "the worker could not be stopped after its reply")
             return self._checked(self._channel.parse(body), number), stopped_ns

@@ -5,7 +5,7 @@ that puts something else in place of `torch.cuda.synchronize` changes nothing.
 
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
 the timed request); lines that an earlier call made persist in L2; what a call writes into an argument or near its ends
-(`Mirror`).
+(`Mirror`); memory that the judge lends, in which the inputs of timed calls appear (`lent`).
 Does not cover: what it writes elsewhere in the device's memory.
 """
 
@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from ._driver import Driver
+from ._memory import mapped
 
 _GUARD_BYTES = 4096
 """Bytes of the arena's pattern on both sides of an argument, as `_arena` leaves them."""
@@ -50,6 +53,12 @@ class Mirror:
         """Copy the bytes of a slot, and of the guard bands around it, to the device."""
         held = arena[offset - _GUARD_BYTES : offset + nbytes + _GUARD_BYTES]
         return cls(held, held.to(device, copy=True))
+
+    @classmethod
+    def within(cls, arena: Tensor, offset: int, nbytes: int, lent: Tensor) -> "Mirror":
+        """Find the same bytes in memory that the judge lends and writes, where they have the arena's order."""
+        first, last = offset - _GUARD_BYTES, offset + nbytes + _GUARD_BYTES
+        return cls(arena[first:last], lent[first:last])
 
     def argument(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
         """Return the argument on the device."""
@@ -95,6 +104,33 @@ def open_context(device: str) -> None:
     """Start a GPU's driver in this process, so that its threads and open files are no candidate's; nothing on a CPU."""
     if is_gpu(device):
         torch.zeros(1, device=device).add_(1).cpu()
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """Memory of a GPU at an address, in the form that torch takes without a copy."""
+
+    address: int
+    size_bytes: int
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": (self.size_bytes,), "typestr": "|u1", "data": (self.address, False), "version": 3,
+            "strides": None,
+        }  # fmt: skip
+
+
+def lent(descriptor: int, size_bytes: int, device: str) -> Tensor:
+    """Map memory that the judge lends, for as long as this process lives; on a CPU it is a memory file."""
+    if not is_gpu(device):
+        return mapped(descriptor, size_bytes)
+    driver = Driver(torch.device(device).index or 0)
+    address = driver.mapped(driver.imported(descriptor), size_bytes)
+    tensor = torch.as_tensor(_Bytes(address, size_bytes), device=device)
+    if tensor.data_ptr() != address:
+        raise RuntimeError("torch copied the memory that it was lent")
+    return tensor
 
 
 class Fence:

@@ -22,6 +22,8 @@ from ._arena import Arena
 from ._channel import Channel
 from ._confinement import Confinement, Isolation
 from ._connection import Connection
+from ._driver import DriverError
+from ._holder import Holder, open_holder
 from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
 from ._process import START_S
@@ -32,6 +34,7 @@ from ._zygote import COMPILER
 from ._zygotes import PRELOADED, Key, Zygotes
 
 _FIRST_UID, _UIDS = 200_000, 50_000
+_LOOKS = 10
 
 
 class Pool(Resource):
@@ -89,6 +92,9 @@ class Pool(Resource):
         self._first_arena: Arena | None = None
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._layers: dict[Isolation, tuple[str, ...]] = {}
+        self._holder: Holder | None = None
+        self.not_held = ""
+        """Why inputs on a GPU are not kept back until the clock starts; empty where they are, or it was not tried."""
 
     @property
     def arena(self) -> Arena:
@@ -146,11 +152,23 @@ class Pool(Resource):
         worker = self._ready(payload, deadline_s)
         try:
             worker.load(payload, self.threads, deadline_s)
+            self._lend(worker, payload)
         except BaseException:
             worker.kill()
             raise
         self._workers.add(worker)
         return worker
+
+    def taken_by_others_us(self) -> float:
+        """Look for a moment whether something uses a GPU that the judge holds; 0 where it holds none.
+
+        Returns:
+            Microseconds that something had it; no candidate may be there.
+        """
+        if self._holder is None:
+            return 0.0
+        looks = [self._holder.sentry.look() for _ in range(_LOOKS)]
+        return sum(seen.lost_us for seen in looks)
 
     def close(self) -> None:
         """Kill every worker and zygote and remove what was staged."""
@@ -169,6 +187,24 @@ class Pool(Resource):
         for worker in list(self._workers):
             worker.kill()
         return self._zygotes.finish(deadline_s)
+
+    def _lend(self, worker: Worker, payload: Payload) -> None:
+        """Lend a worker on a GPU memory of ours; whether that can be done is found out with one that we trust."""
+        if not worker.on_gpu or self.not_held:
+            return
+        if self._holder is None and payload.trusted:
+            try:
+                holder = open_holder(payload.device)
+                worker.try_borrowing(holder, self.arena)
+                self._holder = holder
+            except DriverError as error:
+                self.not_held = str(error)
+            except WorkerFailure as failure:
+                if not failure.alive:
+                    raise
+                self.not_held = failure.message
+        if self._holder is not None:
+            worker.borrow(self._holder)
 
     def _ready(self, payload: Payload, deadline_s: float) -> Worker:
         """Start a worker whose layers are closed and which has seen nothing of the candidate yet."""

@@ -227,6 +227,18 @@ class Reply:
     """Index of this request's first call among those kept, for `fetch`."""
     device_us: float = 0.0
     """Microseconds by the GPU's clock, all streams and calls together, as the worker says; 0 on a CPU."""
+    held: "Held | None" = None
+    """What the judge's hold on a GPU showed before and after the calls; none where it had none."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the judge saw of a GPU while the worker was stopped."""
+
+    taken_us: float
+    """Microseconds for which something else had the device, from before inputs were written until the clock started."""
+    left_us: float
+    """Microseconds after the reply until the judge had the device, and for which something else had it then."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
 from ._heap import reached_blocks
+from ._holder import Holder
+from ._loan import Loan
 from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, Snapshot
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
@@ -60,12 +62,40 @@ class Worker(WorkerProcess):
         self._mapped: set[int] = set()
         self._sets: dict[int, tuple[TensorSpec, ...]] = {}
         self._calls: list[_Call] = []
+        self._loan: Loan | None = None
 
     def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    def borrow(self, holder: Holder) -> None:
+        """Take the arguments of timed calls from memory of the judge's on a GPU."""
+        self._loan = Loan(holder, self._connection)
+
+    def try_borrowing(self, holder: Holder, arena: Arena, *, deadline_s: float = 30.0) -> None:
+        """Find out whether it can be done, with nothing of what is timed.
+
+        Raises:
+            DriverError: our side cannot.
+            WorkerFailure: the worker's cannot.
+        """
+        self._map(arena, deadline_s)
+        with Loan(holder, self._connection) as loan:
+            loan.try_out(arena, deadline_s)
+        self._connection.rest()
+
+    @property
+    def fills_late(self) -> bool:
+        """Whether what is bound `late` can be written while the worker is stopped: on a CPU, and where it borrows."""
+        return self._loan is not None or not self.on_gpu
+
+    def kill(self) -> None:
+        """Kill the worker and everything it started; nothing to do where it is dead."""
+        super().kill()
+        if self._loan is not None:
+            self._loan.close()
 
     def set_state(
         self, state: Mapping[str, Tensor], *, in_place: bool = False, deadline_s: float = _STATE_DEADLINE_S
@@ -118,15 +148,31 @@ class Worker(WorkerProcess):
         return self.bind_all([arguments], outputs, deadline_s=deadline_s)[0]
 
     def bind_all(
-        self, sets: Sequence[Sequence[Argument]], outputs: Sequence[TensorSpec], *, deadline_s: float = 30.0
+        self,
+        sets: Sequence[Sequence[Argument]],
+        outputs: Sequence[TensorSpec],
+        *,
+        late: bool = False,
+        deadline_s: float = 30.0,
     ) -> tuple[int, ...]:
-        """Make argument sets of the same outputs and return their numbers."""
+        """Make argument sets of the same outputs and return their numbers.
+
+        Args:
+            sets: arguments of each.
+            outputs: what a call returns.
+            late: their content is what `call` fills in, on a GPU too, where `fills_late` says that it can.
+            deadline_s: seconds.
+        """
+        loan = self._loan if late else None
         for number in sorted(_arenas(sets)):
             self._map(self._arena(number), deadline_s)
+            if loan is not None:
+                loan.bind(self._arena(number), deadline_s)
         message: Message = {
             "op": "bind",
             "sets": [[_encoded(a) for a in arguments] for arguments in sets],
             "outputs": [o.model_dump(mode="json") for o in outputs],
+            "late": loan is not None,
         }
         made = self._transfer.parse(_NUMBERS, self._connection.ask(message, deadline_s), "numbers")
         if len(made) != len(sets):
@@ -152,6 +198,7 @@ class Worker(WorkerProcess):
         deadline_s: float = 60.0,
         *,
         fill: Callable[[], None] | None = None,
+        quiet: Callable[[], None] = lambda: None,
         busy_s: float = math.inf,
     ) -> Reply:
         """Call the kernel once for each set, in order, keeping the outputs; this is what is timed.
@@ -163,6 +210,7 @@ class Worker(WorkerProcess):
             deadline_s: seconds.
             fill: writes the arguments' content, while the worker knows what to call and is stopped, so that
                 nothing can be computed of it before the clock starts.
+            quiet: makes the machine ready after that: caches, threads of the judge.
             busy_s: seconds that it may compute, by the clock and of CPU time, where that is less than the deadline;
                 one that does nothing at all is given up after `sandbox._stalled.IDLE_S` seconds.
         """
@@ -171,16 +219,20 @@ class Worker(WorkerProcess):
         number = self._connection.begin({"op": "call", "sets": list(sets), "go": word}, deadline_s)
         self._connection.expect(number, deadline)
         go = encode({"go": word})
+        loan = self._loan if fill is not None else None
         if fill is not None:
-            self._connection.rest()
-            fill()
+            self._filled(fill, quiet, loan)
         stall, cpu_before = self._connection.stall(busy_s), _inspection.cpu_us(self.pid)
         start = time.perf_counter_ns()
+        if loan is not None:
+            loan.start()
         self._connection.send_raw(go, deadline)
         self._connection.freezer.thaw()
-        reply, stopped_ns = self._connection.expect_frozen(number, deadline, stall)
+        struck = loan.look if loan is not None else lambda: None
+        reply, stopped_ns = self._connection.expect_frozen(number, deadline, stall, struck)
         time_us = (stopped_ns - start) / 1000
         cpu_us = _inspection.cpu_us(self.pid) - cpu_before
+        held = loan.taken() if loan is not None else None
         places = reply.get("places")
         if reply.get("go") != word or reply.get("done") != len(sets):
             raise self._connection.reject("the worker reported the end of something else than the call")
@@ -189,7 +241,17 @@ class Worker(WorkerProcess):
         first = len(self._calls)
         self._calls += [_Call(p, self._sets.get(n, ())) for p, n in zip(places, sets, strict=True)]
         device_us = self._transfer.parse(_MICROSECONDS, reply, "device_us")
-        return Reply(time_us, cpu_us, _inspection.threads(self.pid), first, device_us)
+        return Reply(time_us, cpu_us, _inspection.threads(self.pid), first, device_us, held)
+
+    def _filled(self, fill: Callable[[], None], quiet: Callable[[], None], loan: Loan | None) -> None:
+        """Stop the worker and write the content of what it was told to call; on a GPU a kernel of the judge's runs."""
+        self._connection.rest()
+        fill()
+        if loan is not None:
+            loan.fill()
+        quiet()
+        if loan is not None:
+            loan.hold()
 
     def call_late(self, number: int, *, deadline_s: float = 60.0) -> None:
         """Call once on a GPU, on what was written into the slots since, which the caller's stream brings late.
@@ -276,6 +338,8 @@ class Worker(WorkerProcess):
         self._connection.ask({"op": "release"}, deadline_s)
         self._calls.clear()
         self._sets.clear()
+        if self._loan is not None:
+            self._loan.release()
         self._connection.rest()
 
     def _snapshots(self, call: _Call) -> list[Snapshot]:

@@ -62,6 +62,8 @@ class WorkerState:
         self._style = "function"
         self._device, self._fence = "cpu", _cuda.Fence("cpu")
         self._arenas: dict[int, Tensor] = {}
+        self._lent: dict[int, Tensor] = {}
+        """Memory of a GPU that the judge writes, for arguments of an arena of this number."""
         self._sets: dict[int, Call] = {}
         self._mirrors: dict[int, list[_cuda.Mirror]] = {}
         """What of the arenas each set's arguments are copies of; none on a CPU."""
@@ -115,13 +117,22 @@ class WorkerState:
         self._arenas[arena] = mapped(descriptor, size_bytes)
         os.close(descriptor)
 
+    def lend(self, arena: int, descriptor: int, size_bytes: int) -> Message:
+        """Map memory of the judge's on the device for an arena's arguments; those made before stay where they are."""
+        self._lent[arena] = _cuda.lent(descriptor, size_bytes, self._device)
+        os.close(descriptor)
+        return {}
+
     def unmap(self, arena: int) -> Message:
         """Forget shared memory; it goes when the last tensor over it does."""
         self._arenas.pop(arena, None)
         return {}
 
-    def bind(self, sets: list[Any], outputs: list[Any]) -> list[int]:
-        """Make argument sets: new tensor objects with storages of their own over the slots' bytes."""
+    def bind(self, sets: list[Any], outputs: list[Any], *, late: bool = False) -> list[int]:
+        """Make argument sets: new tensor objects with storages of their own over the slots' bytes.
+
+        On a GPU they are copies, or lie in lent memory where they are to be filled `late`.
+        """
         if self._kernel is None:
             raise RuntimeError("nothing is loaded")
         specs = tuple(TensorSpec.model_validate(o) for o in outputs)
@@ -134,7 +145,7 @@ class WorkerState:
         self._next_set = numbers.stop
         for number, arguments in zip(numbers, sets, strict=True):
             mirrors = self._mirrors[number] = []
-            self._sets[number] = kernel, tuple(self._argument(a, mirrors) for a in arguments)
+            self._sets[number] = kernel, tuple(self._argument(a, mirrors, late=late) for a in arguments)
         _poison_heap(specs, self._device)
         self._fence.clear()
         return list(numbers)
@@ -265,20 +276,24 @@ class WorkerState:
         begin, self._untouched = silenced(TypeAdapter(OperatorIsolation).validate_python(alone))
         return begin
 
-    def _argument(self, argument: Any, mirrors: list[_cuda.Mirror]) -> Any:
+    def _argument(self, argument: Any, mirrors: list[_cuda.Mirror], *, late: bool) -> Any:
         if "slot" in argument:
-            return self._slot(argument["slot"], mirrors)
+            return self._slot(argument["slot"], mirrors, late=late)
         if "list" in argument:
-            return [self._argument(a, mirrors) for a in argument["list"]]
+            return [self._argument(a, mirrors, late=late) for a in argument["list"]]
         return argument["scalar"]
 
-    def _slot(self, slot: Any, mirrors: list[_cuda.Mirror]) -> Tensor:
+    def _slot(self, slot: Any, mirrors: list[_cuda.Mirror], *, late: bool = False) -> Tensor:
         dtype = getattr(torch, slot["dtype"])
         shape, strides, offset = slot["shape"], slot["strides"], slot["offset"]
         count = slot["nbytes"] // dtype.itemsize
         if count == 0:
             return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
         raw = self._arenas[slot["arena"]]
+        if late:
+            lent = self._lent[slot["arena"]]
+            mirrors.append(_cuda.Mirror.within(raw, offset, slot["nbytes"], lent))
+            return mirrors[-1].argument(dtype, shape, strides)
         if _cuda.is_gpu(self._device):
             mirrors.append(_cuda.Mirror.of(raw, offset, slot["nbytes"], self._device))
             return mirrors[-1].argument(dtype, shape, strides)

@@ -1,0 +1,170 @@
+"""What the judge lends a worker on a GPU, with a memory file in its place: nothing is there before the clock starts."""
+
+import time
+
+import pytest
+import torch
+
+from kernelwright.sandbox import FailureKind, Reply, WorkerFailure, _pool
+from kernelwright.sandbox._driver import DriverError
+from kernelwright.sandbox._sentry import Seen
+
+from .conftest import payload, vector
+from .held import holder
+
+POLLS = """
+import gc, sys, threading, time
+import torch
+found = {}
+def poll():
+    while True:
+        time.sleep(0.0005)
+        for state in [o for o in gc.get_objects() if type(o).__name__ == "WorkerState"]:
+            for number, (kernel, arguments) in list(state._sets.items()):
+                x = arguments[0]
+                if bool((x != 0).any()):
+                    found[x.data_ptr()] = x + 1
+threading.Thread(target=poll, daemon=True).start()
+def run(x):
+    early = found.get(x.data_ptr())
+    return torch.zeros_like(x) if early is None else early
+"""
+"""Answers right where a thread found the inputs before the call, else zeros."""
+
+
+@pytest.fixture
+def lent(pools):
+    """Call a candidate on ones that are written late, into memory of a holder."""
+
+    def called(text, held, size=4, early=False):
+        pool = pools("none")
+        pool.arena.reset()
+        with pool.worker(payload(text)) as worker:
+            worker.borrow(held)
+            slot = pool.arena.place(torch.ones(size) if early else torch.zeros(size))
+            numbers = worker.bind_all([[slot]], vector(size), late=True)
+            time.sleep(0.05)
+            reply = worker.call(
+                numbers,
+                fill=lambda: (held.asked.append("fill"), pool.arena.refill(slot, torch.ones(size))),
+                quiet=lambda: (held.asked.append("quiet"), time.sleep(0.05)),
+            )
+            return reply, worker.fetch(reply.first).outputs[0]
+
+    return called
+
+
+def test_a_call_sees_what_was_written_while_its_worker_was_stopped(lent):
+    reply, output = lent("def run(x): return x + 1\n", holder())
+    assert isinstance(reply, Reply)
+    assert output.tolist() == [2.0] * 4
+
+
+def test_a_thread_that_polls_the_inputs_finds_them_only_where_they_are_early(lent):
+    assert lent(POLLS, holder(), early=True)[1].tolist() == [2.0] * 4
+    assert lent(POLLS, holder())[1].tolist() == [0.0] * 4
+
+
+def test_the_judge_has_the_device_from_before_the_inputs_are_written_until_the_clock_starts(lent):
+    held = holder()
+    lent("def run(x): return x\n", held)
+    assert held.asked == [
+        "write False", "fill", "begin", "write True", "quiet", "hold", "release", "seen", "look", "close",
+    ]  # fmt: skip
+
+
+def test_what_was_seen_is_in_the_reply(lent):
+    held = holder(Seen(40.0, 300.0, 6000.0, whole=True), Seen(900.0, 50.0, 3000.0, whole=True))
+    reply, _ = lent("def run(x): return x\n", held)
+    assert (reply.held.taken_us, reply.held.left_us) == (300.0, 950.0)
+
+
+def test_a_hold_that_ended_by_itself_counts_as_taken(lent):
+    reply, _ = lent("def run(x): return x\n", holder(Seen(40.0, 0.0, 1e7, whole=False)))
+    assert reply.held.taken_us == 1e7
+
+
+def test_memory_grows_with_what_is_bound_and_each_worker_has_its_own(pools):
+    pool, held = pools("none"), holder()
+    with (
+        pool.worker(payload("def run(x): return x * 2\n")) as one,
+        pool.worker(payload("def run(x): return x\n")),
+    ):
+        one.borrow(held)
+        for size in (4, 1 << 16, 8):
+            pool.arena.reset()
+            slot = pool.arena.place(torch.zeros(size))
+            numbers = one.bind_all([[slot]], vector(size), late=True)
+            reply = one.call(numbers, fill=lambda slot=slot, n=size: pool.arena.refill(slot, torch.ones(n)))
+            assert one.fetch(reply.first).outputs[0].tolist() == [2.0] * size
+            one.release()
+    assert len(held.made) == 2
+    assert held.asked.count("close") == 2
+
+
+def test_what_is_not_bound_late_is_as_it_was(pools):
+    pool, held = pools("none"), holder()
+    pool.arena.reset()
+    with pool.worker(payload("def run(x): return x + 1\n")) as worker:
+        worker.borrow(held)
+        [number] = worker.bind_all([[pool.arena.place(torch.ones(4))]], vector())
+        reply = worker.call([number])
+        assert reply.held is None
+        assert worker.fetch().outputs[0].tolist() == [2.0] * 4
+    assert held.asked == []
+
+
+def test_a_hold_that_fails_ends_the_worker(pools):
+    pool = pools("none")
+    pool.arena.reset()
+    with pool.worker(payload("def run(x): return x\n")) as worker:
+        worker.borrow(holder(refuses="cuMemCreate answered 2"))
+        with pytest.raises(WorkerFailure, match="cuMemCreate answered 2") as caught:
+            worker.bind_all([[pool.arena.place(torch.ones(4))]], vector(), late=True)
+        assert caught.value.kind is FailureKind.PROTOCOL
+        assert not worker.alive
+
+
+@pytest.fixture
+def offered(pools, monkeypatch):
+    """Start workers that pass for a GPU's, trusted or not, on a pool that has tried nothing yet."""
+    pool = pools("none")
+
+    def start(trusted, opened):
+        monkeypatch.setattr(_pool, "open_holder", opened)
+        with pool.worker(payload("def run(x): return x\n")) as worker:
+            worker.on_gpu = True
+            pool._lend(worker, payload("", trusted=trusted))
+            return worker.fills_late
+
+    yield start, pool
+    pool._holder, pool.not_held = None, ""
+
+
+def test_only_a_worker_that_we_trust_finds_out_whether_memory_can_be_shared(offered):
+    start, pool = offered
+    held = holder()
+    assert not start(False, lambda device: pytest.fail("a candidate decided"))
+    assert start(True, lambda device: held)
+    assert start(False, lambda device: pytest.fail("it is known"))
+    assert pool.not_held == ""
+
+
+@pytest.mark.parametrize("opened", [None, "cuMemCreate answered 801"])
+def test_where_it_cannot_be_shared_the_pool_says_why_and_goes_on(offered, opened):
+    start, pool = offered
+
+    def refuse(device):
+        if opened is None:
+            raise DriverError("no NVIDIA driver: libcuda.so.1")
+        return holder(refuses=opened)
+
+    assert not start(True, refuse)
+    assert pool.not_held == (opened or "no NVIDIA driver: libcuda.so.1")
+    assert not start(True, lambda device: pytest.fail("it is known"))
+
+
+def test_a_worker_that_cannot_map_what_is_lent_lives_on(offered):
+    start, pool = offered
+    assert not start(True, lambda device: holder(broken=True))
+    assert pool.not_held.startswith(("ValueError", "OSError", "PermissionError")), pool.not_held
