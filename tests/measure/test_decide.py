@@ -5,6 +5,7 @@ import math
 import pytest
 
 from kernelwright.measure import decide
+from kernelwright.measure._decide import NOT_HELD
 from kernelwright.records import (
     Block,
     Bound,
@@ -54,6 +55,15 @@ def test_faster_and_confirmed_is_improved_against_the_faster_baseline():
     assert (found.status, found.baseline, found.confirmed) == ("improved", "compile", True)
     assert found.speedup.low > 1.29
     assert found.blocks == 12
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_gain_on_a_gpu_that_was_not_held_has_a_caveat(held):
+    told = {"device_us": {"candidate": 900.0}, "taken_us": {"candidate": 0.0} if held else {}}
+    measured = timing([b.model_copy(update=told) for b in blocks({"eager": 1.5})])
+    found = decide(measured, verdict(), [], CONTRACT, confirmation=measured)
+    assert found.status == "improved"
+    assert (NOT_HELD in found.caveats) == (NOT_HELD in found.reason) == (not held)
 
 
 def test_without_confirmation_nothing_is_improved():

@@ -7,6 +7,7 @@ Does not cover: a machine that favours one process for as long as both measureme
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import geometric_mean
 
 from ..records import (
@@ -36,6 +37,11 @@ from ._estimate import (
 from ._sequential import CONFIRM_LOOKS, WARM, share
 from ._startup import CANDIDATE, start_up
 
+NOT_HELD = (
+    "on this GPU the inputs were there before the clock started, as its memory could not be shared with workers: "
+    "computing ahead could not be seen"
+)
+"""The caveat of a gain on a GPU that the judge did not hold."""
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
 """This many blocks, all with at most this ratio to the baseline, are enough to call a candidate slower if
 no block of the candidate is as fast as the baseline's slowest: fluctuating load hits both."""
@@ -91,6 +97,7 @@ def decide(
         if not confirmed:
             status, reason = DecisionStatus.INCONCLUSIVE, doubt
         else:
+            carried = replace(carried, caveats=(*carried.caveats, *_of_gpu(timing)))
             reason = "; ".join((reason, *carried.caveats))
     gains = [w.baseline_us - w.time_us for w in per_workload if w.workload in by_workload]
     variants = (*timing.variants, *(confirmation.variants if confirmation else ()))
@@ -125,6 +132,13 @@ def worth_confirming(
 ) -> bool:
     """Whether a measurement would become `improved` if a confirmation gave the same figures."""
     return decide(timing, verdict, bounds, contract, tried=tried, confirmation=timing).confirmed
+
+
+def _of_gpu(timing: Timing) -> tuple[str, ...]:
+    """Say what could not be seen on a GPU whose memory the judge could not share with workers."""
+    seen = any(block.taken_us for block in timing.blocks)
+    on_gpu = any(block.device_us for block in timing.blocks)
+    return (NOT_HELD,) if on_gpu and not seen else ()
 
 
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:

