@@ -3,23 +3,27 @@
     python -m benchmarks.gpu.adversarial --out FILE.jsonl [--seconds 150] [--children 3] [--only side_stream,cublas]
 
 First the environment, then a row for each file as soon as it is known: the check that failed first, its message, the
-checks that should have, those that could not be made, and whether that is right: an exploit is caught by a check that
-it expects, an honest kernel by none with every check made. Some are judged at a time, so that clocks are noisy; more
-than three at once take longer than one after the other, since processes that start CUDA wait for each other.
+checks that should have, those that could not be made, what was timed, and whether that is right: an exploit is caught
+by a check that it expects, an honest kernel by none with every check made. Judged several at a time (`--children`),
+each finds the GPU in use by others: clocks are noisy, and `gpu-held` is not known.
 Needs a CUDA device (exit 4 without one).
 """
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.adversarial.exploit import read_exploit
 from tests.adversarial.honest import FOLDER as HONEST
 from tests.adversarial.honest import read_honest
 from tests.adversarial.judge import Judge
+
+from kernelwright.records import Block
 
 from ._children import Row, answered, serve
 from .about import environment
@@ -36,7 +40,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("adversarial.jsonl"))
     parser.add_argument("--seconds", type=float, default=150.0)
-    parser.add_argument("--children", type=int, default=3)
+    parser.add_argument("--children", type=int, default=1)
     parser.add_argument("--only", type=lambda words: words.split(","), default=[])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -93,8 +97,22 @@ def judged(judge: Judge, item: Row) -> Row:
         "expected": sorted(one.expect),
         "unknown": list(outcome.unknown),
         "message": outcome.message[:1000],
+        "blocks": timed(outcome.blocks),
         "seconds": round(time.monotonic() - begun, 1),
     }
+
+
+def timed(blocks: Sequence[Block]) -> Row:
+    """Return medians of what was timed, by variant: microseconds of a call, and of others on the GPU around them."""
+    kinds = {"time": "times_us", "device": "device_us", "taken": "taken_us", "left": "left_us"}
+    found: Row = {"count": len(blocks), "calls": sorted({b.calls for b in blocks})}
+    for kind, field in kinds.items():
+        by_name: dict[str, list[float]] = {}
+        for block in blocks:
+            for name, us in getattr(block, field).items():
+                by_name.setdefault(name, []).append(us)
+        found[f"{kind}_us"] = {name: round(statistics.median(us), 2) for name, us in by_name.items()}
+    return found
 
 
 def line(row: Row) -> str:

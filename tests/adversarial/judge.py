@@ -14,7 +14,7 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.measure import CANDIDATE, Bench
-from kernelwright.records import Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
+from kernelwright.records import Block, Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
 from kernelwright.sandbox import Payload, Pool, Worker, _worker_process
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Depth, Oracle, _trial, check_names, verify
@@ -43,6 +43,8 @@ class Outcome:
     """Seconds from after the build to the verdict."""
     unknown: tuple[str, ...] = ()
     """Checks that could not run."""
+    blocks: tuple[Block, ...] = ()
+    """What was timed, where it came to that."""
 
 
 class Judge:
@@ -107,18 +109,22 @@ class Judge:
                 oracle.problem, candidate, build, pool=self.pool, seeds=self._seeds, deadline_s=600.0,
                 oracle=oracle, disabled=disabled, depth=depth,
             )  # fmt: skip
-        findings = list(verdict.findings)
+        findings, blocks = list(verdict.findings), tuple[Block, ...]()
         if depth == "full" and not _failures(findings):
-            findings += self._measured(exploit, build, disabled)
+            measured, blocks = self._measured(exploit, build, disabled)
+            findings += measured
         found = _failures(findings)
         return Outcome(
             caught_by=found[0].check if found else "",
             message=found[0].message if found else "",
             time_s=time.monotonic() - begun,
             unknown=tuple(f.check for f in findings if f.status is CheckStatus.UNKNOWN),
+            blocks=blocks,
         )
 
-    def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
+    def _measured(
+        self, exploit: Exploit, build: Build, disabled: frozenset[str]
+    ) -> tuple[list[Finding], tuple[Block, ...]]:
         problem = self._oracle(exploit).problem
         key = (exploit.task, exploit.backward, exploit.threads, _worker_process.may_read(os.getpid()))
         if key not in self._benches:
@@ -133,7 +139,7 @@ class Judge:
         if NO_GAIN not in disabled and NO_GAIN in exploit.expect and (speedup := _speedup(timing)) < _GAIN:
             message = f"{speedup:.2f} times as cheap as the native op"
             findings.append(Finding(check=NO_GAIN, status=CheckStatus.FAIL, message=message))
-        return findings
+        return findings, timing.blocks
 
     def _oracle(self, exploit: Exploit) -> Oracle:
         key = (exploit.task, exploit.rule, exploit.backward)
@@ -169,8 +175,8 @@ def first_in_line(pool: Pool) -> Iterator[None]:
 
 
 def removable() -> tuple[str, ...]:
-    """Name every check that the matrix removes."""
-    return (*check_names(), *(n for n in MEASURED if n != NO_GAIN))
+    """Name every check that the matrix removes: what a CPU can make."""
+    return (*check_names(), *(n for n in MEASURED if n not in {NO_GAIN, "gpu-held"}))
 
 
 def _failures(findings: list[Finding]) -> list[Finding]:

@@ -132,14 +132,14 @@ def test_a_kernel_is_launched_with_words(library):
     assert made.launched == [[7, 1 << 40, 20_000]]
 
 
-def test_under_mps_nothing_is_held(library, monkeypatch):
+def test_under_mps_nothing_is_held(library):
     library(attribute=133)
-    monkeypatch.setattr(_holder, "Sentry", lambda driver: SimpleNamespace())
     with pytest.raises(DriverError, match="MPS"):
         open_holder("cuda:0")
 
 
 def test_a_device_without_it_is_held(library, monkeypatch):
     library()
-    monkeypatch.setattr(_holder, "Sentry", lambda driver: "sentry")
-    assert open_holder("cuda:1").sentry == "sentry"
+    looked = []
+    monkeypatch.setattr(_holder, "Sentry", lambda driver: SimpleNamespace(look=lambda: looked.append(driver)))
+    assert looked == [open_holder("cuda:1").driver]

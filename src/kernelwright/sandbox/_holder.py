@@ -74,4 +74,6 @@ def open_holder(device: str) -> Holder:
     driver = Driver(torch.device(device).index or 0)
     if driver.attribute(_MPS):
         raise DriverError("the GPU is under MPS, where kernels of several processes run at once")
-    return Holder(driver, Sentry(driver))
+    sentry = Sentry(driver)
+    sentry.look()  # what a first launch loads might wait for whatever runs on the device
+    return Holder(driver, sentry)

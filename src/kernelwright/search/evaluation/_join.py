@@ -31,7 +31,9 @@ def together(timing: Timing | None, confirmation: Timing | None) -> Timing | Non
         return timing
     variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
     classes = timing.classes | confirmation.classes
-    return timing.model_copy(update={"variants": variants, "blocks": blocks, "classes": classes})
+    shared_us = max(timing.shared_us, confirmation.shared_us)
+    joint = {"variants": variants, "blocks": blocks, "classes": classes, "shared_us": shared_us}
+    return timing.model_copy(update=joint)
 
 
 def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
