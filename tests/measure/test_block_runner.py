@@ -38,19 +38,20 @@ def problem(tmp_path_factory):
     return Problem(load_task(str(path)))
 
 
-def planted(block_us, call_us, name="eager"):
+def planted(block_us, call_us, name="eager", *, on_gpu=False):
     return SimpleNamespace(
-        name=name, block_us=block_us, call_us=call_us, known_us={}, warmed_us=0.0, most_calls=1
-    )
+        name=name, block_us=block_us, call_us=call_us, known_us={}, warmed_us=0.0, most_calls=1,
+        worker=SimpleNamespace(on_gpu=on_gpu),
+    )  # fmt: skip
 
 
-def calls_of(problem, *call_us, block_us=400.0):
+def calls_of(problem, *call_us, block_us=400.0, on_gpu=False):
     workload = problem.task.split(Split.SEARCH)[0]
     runner = Planted(
         problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
     )
     runner.visits = []
-    runner.variants = [planted(block_us, us) for us in call_us]
+    runner.variants = [planted(block_us, us, on_gpu=on_gpu) for us in call_us]
     runner.choose_calls()
     return runner._calls, runner.visits
 
@@ -65,6 +66,11 @@ def test_what_a_block_costs_beside_its_calls_does_not_count_as_their_time(proble
 def test_a_call_that_is_long_enough_by_itself_is_not_tried_many_times(problem):
     calls, visits = calls_of(problem, 5000.0)
     assert (calls, visits) == (1, [(1, 1)] * 2)
+
+
+def test_on_a_gpu_a_block_is_longer(problem):
+    assert calls_of(problem, 500.0)[0] == 7
+    assert calls_of(problem, 500.0, on_gpu=True)[0] == 25
 
 
 def test_calls_too_short_to_tell_from_the_block_are_bounded(problem):

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from kernelwright.sandbox import FailureKind, Reply, WorkerFailure, _pool
+from kernelwright.sandbox import FailureKind, Reply, WorkerFailure, _pool, _worker
 from kernelwright.sandbox._driver import DriverError
 from kernelwright.sandbox._sentry import Seen
 
@@ -123,6 +123,24 @@ def test_a_hold_that_fails_ends_the_worker(pools):
             worker.bind_all([[pool.arena.place(torch.ones(4))]], vector(), late=True)
         assert caught.value.kind is FailureKind.PROTOCOL
         assert not worker.alive
+
+
+BLOCKS_WHEN_ANNOUNCED = """
+import sys, time
+sys.modules["kernelwright.sandbox._worker_state"].WorkerState.plan = lambda *given: time.sleep(3600)
+def run(x): return x
+"""
+
+
+def test_a_worker_that_does_not_say_that_it_is_ready_is_not_waited_for_as_long_as_a_call(pools, monkeypatch):
+    monkeypatch.setattr(_worker, "_READY_S", 0.5)
+    pool = pools("none")
+    pool.arena.reset()
+    with pool.worker(payload(BLOCKS_WHEN_ANNOUNCED)) as worker:
+        [number] = worker.bind_all([[pool.arena.place(torch.ones(4))]], vector())
+        with pytest.raises(WorkerFailure) as caught:
+            worker.call([number], deadline_s=600.0)
+    assert caught.value.kind is FailureKind.TIMEOUT
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ _BLOCK_US = 3000.0
 """Least microseconds of one variant's calls in a block; waking its worker and its reply take 350 to 450 more."""
 _COLD_BLOCK_US = 6000.0
 """The same with cold caches, where request and reply take 200 to 350 microseconds."""
+_GPU_BLOCK_US = 12_000.0
+"""The same on a GPU: a worker that lies may hide 0.2 ms there, in what a request takes and the device's turn to us."""
 _LONG_BLOCK_US = 1e6
 """Most microseconds of all variants' calls in a block, so that a baseline a hundred times slower leaves time for more
 rounds. The fixed cost of a block then weighs more, equally for all variants, and can only move ratios towards one."""
@@ -138,6 +140,8 @@ class BlockRunner:
         if self.contract.mutates:
             return
         sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
+        if any(variant.worker.on_gpu for variant in self.variants):
+            wanted_us = _GPU_BLOCK_US
         each_us = [
             self._known_us(variant) or max(1.0, self._call_us(variant, sets, wanted_us))
             for variant in self.variants

@@ -34,7 +34,7 @@ _TAKEN_US = 100.0
 """Microseconds taken of the judge's hold on a GPU that are no stutter of the device."""
 _TAKEN_SHARE = 0.25
 """Share of the blocks in which that may happen: fewer move no median."""
-_LEFT_US, _LEFT_SHARE = 80.0, 0.02
+_LEFT_US, _LEFT_SHARE = 50.0, 0.02
 """Microseconds, and share of a block's calls, by which a GPU may be free later than after others' calls."""
 
 

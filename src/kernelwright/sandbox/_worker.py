@@ -39,6 +39,8 @@ _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _COUNTERS = TypeAdapter(dict[str, float])
 _TIMES = TypeAdapter(tuple[ModelledTime, ...])
 _STATE_DEADLINE_S = 60.0
+_READY_S = 20.0
+"""Seconds in which a worker says that it knows what to call, for which nothing of the candidate's need run."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,7 @@ class Worker(WorkerProcess):
         self._loan = Loan(holder, self._connection)
 
     def try_borrowing(self, holder: Holder, arena: Arena, *, deadline_s: float = 30.0) -> None:
-        """Find out whether it can be done, with nothing of what is timed.
-
-        Raises:
-            DriverError: our side cannot.
-            WorkerFailure: the worker's cannot.
-        """
+        """Find out whether it can be done; raises `DriverError` where we cannot, `WorkerFailure` where it cannot."""
         self._map(arena, deadline_s)
         with Loan(holder, self._connection) as loan:
             loan.try_out(arena, deadline_s)
@@ -217,7 +214,7 @@ class Worker(WorkerProcess):
         deadline = time.monotonic() + deadline_s
         word = secrets.randbits(52)
         number = self._connection.begin({"op": "call", "sets": list(sets), "go": word}, deadline_s)
-        self._connection.expect(number, deadline)
+        self._connection.expect(number, min(deadline, time.monotonic() + _READY_S))
         go = encode({"go": word})
         loan = self._loan if fill is not None else None
         if fill is not None:
