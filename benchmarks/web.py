@@ -74,6 +74,8 @@ def main() -> None:
     lines, total = [], 0.0
     for row in rows(given.only, given.seconds, runtime_folder(given.onnxruntime), tfjs(given.tfjs)):
         lines.append(json.dumps(row))
+        if given.out:
+            given.out.write_text("".join(f"{line}\n" for line in lines))
         ratios, spent = row.get("ratios", {}), row.get("seconds", 0.0)
         assert isinstance(ratios, dict) and isinstance(spent, float)
         total += spent
@@ -83,8 +85,6 @@ def main() -> None:
             flush=True,
         )
     print(f"{total:.1f} s of tuning for {len(lines)}")
-    if given.out:
-        given.out.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
