@@ -1,10 +1,11 @@
-"""Kernels in a browser: tuned in a headless Chromium, against their scalar build and onnxruntime-web.
+"""Kernels in a browser: tuned in a headless Chromium, against their scalar build, onnxruntime-web and TensorFlow.js.
 
-    python -m benchmarks.web --onnxruntime DIR [--only NAME ...] [--seconds 2] [--out rows.jsonl]
+    python -m benchmarks.web --onnxruntime DIR [--tfjs DIR] [--only NAME ...] [--seconds 2] [--out rows.jsonl]
 
 One row for each operator of `benchmarks/tasks/web.py` and each model of `benchmarks/web_models`: medians and ratios
 over interleaved blocks, with the raw blocks. `scalar` compares kernels on data that is there; `onnxruntime-web`
-compares calls that copy inputs in and outputs out, one thread each.
+and `tfjs` compare calls that copy inputs in and outputs out, one thread each. DIR is where npm has installed
+`onnxruntime-web`, and `@tensorflow/tfjs` with `@tensorflow/tfjs-backend-wasm` (`web_tfjs.mjs` has the operators).
 """
 
 import argparse
@@ -15,11 +16,12 @@ from pathlib import Path
 
 from kernelwright.api.web import on_web, runtime_folder, tune
 from kernelwright.tasks import load_task
+from kernelwright.web import Peer
 
 HERE = Path(__file__).parent
 OPERATORS = HERE / "tasks" / "web.py"
 MODELS = HERE / "web_models"
-KEPT = ("ratios", "medians", "seconds", "runtime", "runtime_error", "rows", "blocks", "device")
+KEPT = ("ratios", "medians", "seconds", "runtimes", "rows", "blocks", "device")
 
 
 def targets() -> dict[str, str]:
@@ -29,13 +31,27 @@ def targets() -> dict[str, str]:
     return {name: f"{OPERATORS}:{name}" for name in names} | models
 
 
-def rows(only: list[str], seconds: float, runtime: Path | None) -> Iterator[dict[str, object]]:
+def tfjs(folder: Path | None) -> Peer | None:
+    """Return TensorFlow.js as npm has installed it in a folder."""
+    if folder is None:
+        return None
+    packages = [
+        folder / "node_modules" / "@tensorflow" / name / "dist" for name in ("tfjs", "tfjs-backend-wasm")
+    ]
+    if missing := [str(p) for p in packages if not p.is_dir()]:
+        raise SystemExit(f"no {missing[0]}; npm install @tensorflow/tfjs @tensorflow/tfjs-backend-wasm there")
+    return Peer(HERE / "web_tfjs.mjs", tuple(packages))
+
+
+def rows(
+    only: list[str], seconds: float, runtime: Path | None, peer: Peer | None
+) -> Iterator[dict[str, object]]:
     """Tune and yield a row for each."""
     for name, target in targets().items():
         if only and name not in only:
             continue
         made = on_web(load_task(target))
-        tuned = tune(made, budget_s=seconds, runtime=runtime)
+        tuned = tune(made, budget_s=seconds, runtime=runtime, peer=peer)
         found = tuned.report
         if "rows" not in found:
             yield {"name": name, "ok": False, "message": found.get("message")}
@@ -50,13 +66,16 @@ def main() -> None:
     """Print a line for each, and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--onnxruntime", type=Path)
+    parser.add_argument("--tfjs", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     lines, total = [], 0.0
-    for row in rows(given.only, given.seconds, runtime_folder(given.onnxruntime)):
+    for row in rows(given.only, given.seconds, runtime_folder(given.onnxruntime), tfjs(given.tfjs)):
         lines.append(json.dumps(row))
+        if given.out:
+            given.out.write_text("".join(f"{line}\n" for line in lines))
         ratios, spent = row.get("ratios", {}), row.get("seconds", 0.0)
         assert isinstance(ratios, dict) and isinstance(spent, float)
         total += spent
@@ -66,8 +85,6 @@ def main() -> None:
             flush=True,
         )
     print(f"{total:.1f} s of tuning for {len(lines)}")
-    if given.out:
-        given.out.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

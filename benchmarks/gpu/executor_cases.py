@@ -25,7 +25,7 @@ TARGETS = (90, 80)
 SEED = 21
 RANDOM = 2000
 TESTS = ("bulk", "im2col", "clusters", "wmma", "more_instructions", "masks", "right", "faults", "module",
-         "triton", "gluon", "cuda", "unwritten")  # fmt: skip
+         "triton", "gluon", "cuda", "unwritten", "sparse", "warpgroup", "mma_shapes")  # fmt: skip
 """The executor's tests that launch what an H100 has code for."""
 
 

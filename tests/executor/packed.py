@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from . import semantics
+from . import semantics, video
 from .reals import BF16, F16, F32, FORMATS, NAN, Format, add, extreme, fma, multiply, saturate
 from .semantics import Case, clamp, read, signed
 
@@ -275,7 +275,7 @@ def small_case(rng):
     )
 
 
-FAMILIES = (*semantics.FAMILIES, pair_case, word_case, small_case)
+FAMILIES = (*semantics.FAMILIES, pair_case, word_case, small_case, *video.FAMILIES)
 
 
 def case(rng):

@@ -6,21 +6,9 @@ import torch
 
 from kernelwright.executor import Module, Uninitialised
 
-HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k("
+from .fragments import lanes
+
 HOWS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}
-
-
-def lanes(parameters, registers, body, loads):
-    """Return a kernel in which each lane's `%at<n>` points to its own bytes of parameter n."""
-    names = ", ".join(f".param .u64 p{n}" for n in range(parameters))
-    places = "".join(
-        f"ld.param.u64 %at{n}, [p{n}]; mad.wide.u32 %at{n}, %lane, {loads[n]}, %at{n};\n"
-        for n in range(parameters)
-    )
-    return (
-        f"{HEAD}{names}) {{\n.reg .b64 %at<{parameters}>;\n.reg .b32 %lane;\n{registers}\n"
-        f"mov.u32 %lane, %tid.x;\n{places}{body}\nret;\n}}\n"
-    )
 
 
 @pytest.mark.parametrize("kind", ["f16x2", "bf16x2"])

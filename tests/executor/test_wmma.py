@@ -102,7 +102,7 @@ def test_a_stride_that_breaks_rows_is_found():
     [
         "m16n16k16.f32.tf32.tf32.f32",
         "m8n8k4.f64.f64.f32.f64",
-        "m8n8k32.s32.s4.s4.s32",
+        "m8n8k32.s32.s4.u4.s32",
         "m16n16k16.f32",
         "m32n8k8.f32.f32",
     ],
@@ -111,6 +111,45 @@ def test_other_shapes_are_refused(shape_and_kinds):
     text = product("f16", "m16n16k16", "f32", "row", "col").replace("{lda}", "16").replace("{ldb}", "16")
     with pytest.raises(NotExecutedError, match=r"not executed: instruction wmma.mma.* at line 11"):
         Module.load(text.replace("m16n16k16.f32.f32 ", shape_and_kinds + " "))["k"]
+
+
+@pytest.mark.parametrize(("kind", "k"), [("s4", 32), ("u4", 32), ("xor", 128), ("and", 128)])
+def test_a_product_of_elements_narrower_than_a_byte(kind, k):
+    rng = np.random.default_rng(k)
+    size, element = (4, kind) if k == 32 else (1, "b1")
+    low, high = {"s4": (-8, 8), "u4": (0, 16)}.get(kind, (0, 2))
+    a, b, c = rng.integers(low, high, (8, k)), rng.integers(low, high, (k, 8)), rng.integers(-9, 9, (8, 8))
+    extra = 128 // size  # between two rows
+
+    def stored(lines):
+        room = np.zeros((8, k + extra), np.uint64)
+        room[:, :k] = lines & ((1 << size) - 1)
+        each = 32 // size
+        return (
+            (room.reshape(8, -1, each) << (np.uint64(size) * np.arange(each, dtype=np.uint64)))
+            .sum(-1)
+            .astype(np.uint32)
+        )
+
+    text = (
+        product("s8", "m16n16k16", "s32", "row", "col")
+        .replace("{lda}", str(k + extra))
+        .replace("{ldb}", str(k + extra))
+    )
+    text = (
+        text.replace("m16n16k16", f"m8n8k{k}")
+        .replace(f"{names('a', 2)}", "{%a0}")
+        .replace(f"{names('b', 2)}", "{%b0}")
+    )
+    text = text.replace(names("c", 8), names("c", 2)).replace(names("d", 8), names("d", 2))
+    text = text.replace(".s8 ", f".{element} ").replace("s32.s8.s8.s32", f"s32.{element}.{element}.s32")
+    if size == 1:
+        text = text.replace("wmma.mma.sync", f"wmma.mma.{kind}.popc.sync")
+    d = np.empty((8, 8), np.int32)
+    run = Module.load(text)["k"](1, 32, [stored(a), stored(b.T), c.astype(np.int32), Uninitialised(d)])
+    assert run.ok, run.findings
+    exact = (a[:, :, None] ^ b[None]).sum(1) + c if kind == "xor" else a @ b + c
+    assert np.array_equal(d, exact)
 
 
 CUDA = """

@@ -12,7 +12,7 @@ from tests.web.cases import JIT, TASKS, made
 from kernelwright.api.web import FRESH, build, runtime_folder, serve
 from kernelwright.cli import main
 from kernelwright.errors import InputError, MissingToolError
-from kernelwright.web import _browser
+from kernelwright.web import Peer, _browser
 
 GENERATOR_BYTES = 200_000
 
@@ -93,6 +93,21 @@ def test_fresh_inputs_differ_and_unknown_addresses_are_refused(norms):
         assert not tuned.ok, "no answers came"
         with pytest.raises(HTTPError):
             urlopen(Request(f"{server.url}elsewhere", b"x", method="POST"))
+
+
+def test_another_library_is_served_from_its_own_folders(norms, tmp_path):
+    (tmp_path / "open.mjs").write_text("export const open = () => null;")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "library.wasm").write_bytes(b"\0asm")
+    peer = Peer(tmp_path / "open.mjs", (tmp_path / "files",))
+    with serve(norms, budget_s=1.0, peer=peer) as (server, _):
+        assert urlopen(f"{server.url}peer/peer.mjs").read() == (tmp_path / "open.mjs").read_bytes()
+        assert urlopen(f"{server.url}peer/library.wasm").read() == b"\0asm"
+        for name in ("open.mjs", "../files/other.wasm", "task.json"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"{server.url}peer/{name}")
+    with serve(norms, budget_s=1.0) as (server, _), pytest.raises(HTTPError, match="404"):
+        urlopen(f"{server.url}peer/peer.mjs")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ..tasks import Problem
 from ..tasks.capture import recorded
 from ..verify import Case as Judged
 from ..verify import Comparison, Oracle, Seeds, error_against
-from ..web import Case, Expected, Program, Server, model_of, open_headless, program_of, write_page
+from ..web import Case, Expected, Peer, Program, Server, model_of, open_headless, program_of, write_page
 from .shaders import Shader, shaders_of
 
 __all__ = ["FRESH", "OnWeb", "Tuned", "build", "on_web", "runtime_folder", "serve", "tune"]
@@ -139,14 +139,20 @@ def build(made: OnWeb, folder: Path, *, budget_s: float) -> None:
     made.page(folder, budget_s=budget_s)
 
 
-def tune(made: OnWeb, *, budget_s: float, runtime: Path | None = None) -> Tuned:
+def tune(made: OnWeb, *, budget_s: float, runtime: Path | None = None, peer: Peer | None = None) -> Tuned:
     """Tune in a headless Chromium and judge what it serves.
+
+    Args:
+        made: The task's page.
+        budget_s: Seconds that tuning may take.
+        runtime: Folder of onnxruntime-web's files, to be timed against.
+        peer: Another library to be timed against.
 
     Raises:
         MissingToolError: no Chromium is here.
         WorkerError: the browser ended, or did not answer in time.
     """
-    with _served(made, budget_s, runtime, 0) as (server, tuned), open_headless(server.url) as process:
+    with _served(made, budget_s, runtime, 0, peer) as (server, tuned), open_headless(server.url) as process:
         found = server.result(budget_s + _BEYOND_S, lambda: process.poll() is None)
         if found is None:
             ended = f"ended with {process.poll()}" if process.poll() is not None else "did not answer in time"
@@ -157,19 +163,21 @@ def tune(made: OnWeb, *, budget_s: float, runtime: Path | None = None) -> Tuned:
 
 @contextmanager
 def serve(
-    made: OnWeb, *, budget_s: float, runtime: Path | None = None, port: int = 0
+    made: OnWeb, *, budget_s: float, runtime: Path | None = None, port: int = 0, peer: Peer | None = None
 ) -> Iterator[tuple[Server, Tuned]]:
     """Serve the page of a task on this machine; `Server.result` waits for each browser that opens it."""
-    with _served(made, budget_s, runtime, port) as served:
+    with _served(made, budget_s, runtime, port, peer) as served:
         yield served
 
 
 @contextmanager
-def _served(made: OnWeb, budget_s: float, runtime: Path | None, port: int) -> Iterator[tuple[Server, Tuned]]:
+def _served(
+    made: OnWeb, budget_s: float, runtime: Path | None, port: int, peer: Peer | None = None
+) -> Iterator[tuple[Server, Tuned]]:
     tuned = Tuned({})
     with tempfile.TemporaryDirectory() as folder:
         made.page(Path(folder), budget_s=budget_s, fresh=FRESH)
-        with Server(Path(folder), _Judge(made, tuned), port=port, runtime=runtime) as server:
+        with Server(Path(folder), _Judge(made, tuned), port=port, runtime=runtime, peer=peer) as server:
             yield server, tuned
 
 

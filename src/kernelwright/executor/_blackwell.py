@@ -1,4 +1,4 @@
-"""Instructions of sm_100: tensor memory, and products whose sums lie there (tcgen05)."""
+"""Instructions of sm_100: tensor memory, and products whose sums lie there (tcgen05), of one block or of two."""
 
 from ._arithmetic import Handler, flag
 from ._ir import Address, Immediate, Instruction, Operand, Vector
@@ -26,27 +26,33 @@ def tensor(w: Writer, i: Instruction) -> None:
     """tcgen05.alloc, dealloc, ld, st, mma, commit, and what orders them."""
     mods = Modifiers(i)
     what = mods.take(*_NOTHING, "alloc", "dealloc", "ld", "st", "mma", "commit")
-    mods.take("cta_group::1")
+    pair = not mods.take("cta_group::1") and bool(mods.take("cta_group::2"))
     mods.drop(("sync", "aligned"))
     if what in _NOTHING:
         return mods.done()
     w.headers.add("tcgen05.h")
     if what in {"alloc", "dealloc"}:
-        return _columns(w, i, mods, what)
+        return _columns(w, i, mods, what, pair)
     if what in {"ld", "st"}:
         return _move(w, i, mods, what)
     if what == "commit":
-        if mods.type() != "b64" or not mods.take("mbarrier::arrive::one") or len(i.operands) != 1:
-            raise refused(i)
-        mods.drop(("shared::cluster",))
-        mods.done()
-        return w.emit(f"tensor_commit(w, {w.mask}, {w.address(i.operands[0])}, {w.site(i)});")
+        return _commit(w, i, mods)
     if what == "mma":
-        return _multiply(w, i, mods)
+        return _multiply(w, i, mods, pair)
     raise refused(i)
 
 
-def _columns(w: Writer, i: Instruction, mods: Modifiers, what: str) -> None:
+def _commit(w: Writer, i: Instruction, mods: Modifiers) -> None:
+    many = bool(mods.take("multicast::cluster"))
+    if mods.type() != "b64" or not mods.take("mbarrier::arrive::one") or len(i.operands) != 1 + many:
+        raise refused(i)
+    mods.drop(("shared::cluster",))
+    mods.done()
+    blocks = f"convert<uint32_t, uint16_t>({w.read(i.operands[1], 'b16')})" if many else "zero<uint32_t>()"
+    w.emit(f"tensor_commit(w, {w.mask}, {w.address(i.operands[0])}, {flag(many)}, {blocks}, {w.site(i)});")
+
+
+def _columns(w: Writer, i: Instruction, mods: Modifiers, what: str, pair: bool) -> None:
     kind, shared = mods.type(), mods.take("shared::cta")
     mods.done()
     place, count = i.operands
@@ -59,7 +65,7 @@ def _columns(w: Writer, i: Instruction, mods: Modifiers, what: str) -> None:
     w.smallest["shared"] = min(w.smallest["shared"], 4)
     space = "SHARED" if shared else "GENERIC"
     return w.emit(
-        f"tensor_alloc(w, {w.mask}, {w.address(place)}, {space}, {w.read(count, 'b32')}, {w.site(i)});"
+        f"tensor_alloc(w, {w.mask}, {w.address(place)}, {space}, {w.read(count, 'b32')}, {flag(pair)}, {w.site(i)});"
     )
 
 
@@ -89,7 +95,7 @@ def _move(w: Writer, i: Instruction, mods: Modifiers, what: str) -> None:
     return None
 
 
-def _multiply(w: Writer, i: Instruction, mods: Modifiers) -> None:
+def _multiply(w: Writer, i: Instruction, mods: Modifiers, pair: bool) -> None:
     kind = mods.take(*_KINDS)
     mods.drop_matching(_COLLECTOR)
     mods.done()
@@ -99,7 +105,8 @@ def _multiply(w: Writer, i: Instruction, mods: Modifiers) -> None:
     from_tensor = isinstance(a, Address)
     w.smallest["shared"] = min(w.smallest["shared"], 16)
     of_a = w.address(a) if from_tensor else w.read(a, "b64")
-    given = f"{_KINDS[kind]}, {w.address(to)}, {flag(from_tensor)}, {of_a}, {w.read(b, 'b64')}, {w.read(how, 'b32')}"
+    what = f"{_KINDS[kind]}, {flag(pair)}, {w.address(to)}, {flag(from_tensor)}, {of_a}"
+    given = f"{what}, {w.read(b, 'b64')}, {w.read(how, 'b32')}"
     return w.emit(f"tensor_multiply(w, {w.mask}, {given}, {w.predicate(keeps)}, {w.site(i)});")
 
 

@@ -23,6 +23,15 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Bytes or halves of a register, `%r1.b0`, or its negative, `-%r1`: operands of video instructions alone."""
+
+    register: Register
+    chosen: str = ""
+    negative: bool = False
+
+
+@dataclass(frozen=True)
 class Immediate:
     """A constant: an integer, or the bits of an `0f` or `0d` literal with its width in bytes."""
 
@@ -81,7 +90,7 @@ class Arguments:
     items: tuple["Operand", ...]
 
 
-Operand = Register | Immediate | Special | Symbol | Address | Vector | Pair | Sink | Arguments
+Operand = Register | Part | Immediate | Special | Symbol | Address | Vector | Pair | Sink | Arguments
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,8 @@ def registers_in(operand: Operand | None) -> Iterator[Register]:
     match operand:
         case Register():
             yield operand
+        case Part(register=register):
+            yield register
         case Address(base=base, coordinates=coordinates):
             yield from registers_in(base)
             for item in coordinates:

@@ -35,6 +35,7 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "copies": (("wgmma.cpp", "mbarrier.cpp", "wmma.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
                     "tcgen05.cpp"), ("-O2",)),
     },
+    "sparse": {"sparse": (("sparse.cpp",), ("-O2",))},
     "tensor": {"tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast"))},
 }  # fmt: skip
 """The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call

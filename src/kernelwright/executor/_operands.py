@@ -1,7 +1,9 @@
 """Tokens → operands: registers, constants, addresses, vectors, arguments of calls."""
 
+import re
 import struct
 from collections.abc import Callable
+from typing import Final
 
 from ._errors import PtxError
 from ._ir import (
@@ -10,6 +12,7 @@ from ._ir import (
     Immediate,
     Operand,
     Pair,
+    Part,
     Register,
     Sink,
     Special,
@@ -17,6 +20,9 @@ from ._ir import (
     Vector,
 )  # fmt: skip
 from ._lexer import Token
+
+_PART: Final = re.compile("[bh][0-7]{1,4}")
+"""What chooses bytes or halves of a register."""
 
 
 class Cursor:
@@ -36,9 +42,10 @@ class Cursor:
         at = self._at + ahead
         return self._items[at].text if at < len(self._items) else ""
 
-    def kind(self) -> str:
-        """Return the kind of the next token, empty at the end."""
-        return self._items[self._at].kind if self._at < len(self._items) else ""
+    def kind(self, ahead: int = 0) -> str:
+        """Return the kind of a coming token, empty at the end."""
+        at = self._at + ahead
+        return self._items[at].kind if at < len(self._items) else ""
 
     def take(self, expected: str | None = None) -> str:
         """Return the next token's text and move on.
@@ -143,6 +150,9 @@ class Operands:
                 if not isinstance(inner, Register):
                     raise PtxError(f"line {cursor.line}: '!' stands before something that is no predicate")
                 return Register(inner.name, negated=True)
+            case "-" if cursor.kind(1) == "name":
+                cursor.take()
+                return self._negative()
             case "-" | "~":
                 return signed_constant(cursor)
         if cursor.kind() == "number":
@@ -162,9 +172,21 @@ class Operands:
             return Immediate(32)
         if (register := self._lookup(name)) is not None:
             return Register(register)
+        whole, _, part = name.rpartition(".")
+        if _PART.fullmatch(part) and (register := self._lookup(whole)) is not None:
+            return Part(Register(register), part)
         if name.startswith("%"):
             return Special(name)
         return Symbol(name, self._offset())
+
+    def _negative(self) -> Part:
+        inner = self._name()
+        match inner:
+            case Register():
+                return Part(inner, negative=True)
+            case Part(register=register, chosen=chosen):
+                return Part(register, chosen, negative=True)
+        raise PtxError(f"line {self._cursor.line}: '-' stands before something that is no register")
 
     def _offset(self) -> int:
         total = 0

@@ -207,74 +207,6 @@ def wait(w: Writer, i: Instruction) -> None:  # noqa: ARG001
     w.emit("look(w, true);")
 
 
-def _fragment(w: Writer, i: Instruction, operand: Operand, count: int, kind: str = "b32") -> str:
-    items = operand.items if isinstance(operand, Vector) else (operand,)
-    if len(items) != count:
-        raise refused(i)
-    return ", ".join(w.read(item, kind) for item in items)
-
-
-_SHAPES = {
-    ("m16n8k16", "f16"): (4, 2), ("m16n8k16", "bf16"): (4, 2), ("m16n8k8", "f16"): (2, 1), ("m16n8k8", "bf16"): (2, 1),
-    ("m16n8k8", "tf32"): (4, 2), ("m16n8k4", "tf32"): (2, 1),
-    ("m16n8k32", "e4m3"): (4, 2), ("m16n8k32", "e5m2"): (4, 2),
-    ("m16n8k16", "e4m3"): (2, 1), ("m16n8k16", "e5m2"): (2, 1),
-    ("m16n8k32", "s8"): (4, 2), ("m16n8k32", "u8"): (4, 2), ("m16n8k16", "s8"): (2, 1), ("m16n8k16", "u8"): (2, 1),
-    **{("m16n8k64", k): (4, 2) for k in ("s4", "u4")}, **{("m16n8k32", k): (2, 1) for k in ("s4", "u4")},
-    **{("m8n8k32", k): (1, 1) for k in ("s4", "u4")},
-    ("m16n8k256", "b1"): (4, 2), ("m16n8k128", "b1"): (2, 1), ("m8n8k128", "b1"): (1, 1),
-    ("m8n8k16", "s8"): (1, 1), ("m8n8k16", "u8"): (1, 1), ("m8n8k4", "f64"): (1, 1),
-}  # fmt: skip
-
-
-_WHOLE = {"s8", "u8", "s4", "u4", "b1"}
-
-
-def matrix(w: Writer, i: Instruction) -> None:
-    """mma.sync."""
-    mods = Modifiers(i)
-    mods.drop(("sync", "aligned", "row", "col"))
-    shape, saturates = i.modifiers[2] if len(i.modifiers) > 2 else "", mods.take("satfinite")
-    bits = i.modifiers[-2] if i.modifiers[-1:] == ("popc",) else ""
-    if (
-        i.modifiers[:2] != ("sync", "aligned")
-        or i.modifiers[3:5] != ("row", "col")
-        or len(i.modifiers) - bool(saturates) - 2 * bool(bits) != 9
-    ):
-        raise refused(i)
-    into, ka, kb, of = i.modifiers[5 + bool(saturates) : 9 + bool(saturates)]
-    counts = _SHAPES.get((shape, ka))
-    mixed = ka == kb or any({ka, kb} <= kinds for kinds in ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2"}))
-    if counts is None or not mixed or (bits in {"xor", "and"}) != (ka == "b1"):
-        raise refused(i)
-    dest, a, b, c = i.operands
-    k = int(shape.rpartition("k")[2])
-    kind = "b64" if ka == "f64" else "b32"
-    call, accumulators = "", 4
-    if ka == "f64":
-        call, accumulators = "mma_f64({})", 2
-    elif ka in _WHOLE:
-        rows, clamp = shape[1:].partition("n")[0], "true" if saturates else "false"
-        left, right = (f"{bits}_b1".upper(),) * 2 if bits else (ka.upper(), kb.upper())
-        call = f"mma_s32({left}, {right}, {rows}, {k}, {clamp}, {{}})"
-        accumulators = 4 if shape.startswith("m16") else 2
-    elif (into, of) == ("f32", "f32") and ka in {"e4m3", "e5m2"}:
-        call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {{}})"
-    elif (into, of) == ("f32", "f32"):
-        call = f"mma_f32(w, {ka.upper()}, {k}, {{}})"
-    elif (into, of, ka) == ("f16", "f16", "f16"):
-        call, accumulators = f"mma_f16(w, {k}, {{}})", 2
-    results = "f64" if ka == "f64" else "s32" if ka in _WHOLE else into
-    if not call or (into, of) != (results, results) or (saturates and (ka not in _WHOLE or bits)):
-        raise refused(i)
-    for letter, operand, count in (("a", a, counts[0]), ("b", b, counts[1]), ("c", c, accumulators)):
-        w.emit(f"const {kind} f{letter}[] = {{{_fragment(w, i, operand, count, kind)}}};")
-    w.emit(f"{kind} fd[{accumulators}];")
-    w.emit(call.format("fa, fb, fc, fd") + ";")
-    for n, item in enumerate(dest.items if isinstance(dest, Vector) else (dest,)):
-        w.write(item, f"fd[{n}]", kind)
-
-
 def matrix_memory(w: Writer, i: Instruction) -> None:
     """ldmatrix, stmatrix."""
     mods = Modifiers(i)
@@ -310,6 +242,6 @@ def turn(w: Writer, i: Instruction) -> None:
 
 HANDLERS: dict[str, Handler] = {
     "bar": barrier, "barrier": barrier, "membar": fence, "fence": fence, "shfl": shuffle, "vote": vote,
-    "match": match, "redux": reduce, "elect": elect, "activemask": elect, "nanosleep": wait, "mma": matrix,
+    "match": match, "redux": reduce, "elect": elect, "activemask": elect, "nanosleep": wait,
     "ldmatrix": matrix_memory, "stmatrix": matrix_memory, "movmatrix": turn,
 }  # fmt: skip

@@ -11,6 +11,7 @@ from . import (
     _convert,
     _hopper,
     _logic,
+    _mma,
     _together,
     _video,
     _wmma,
@@ -26,6 +27,7 @@ from ._ir import (
     Operand,
     Pair,
     ParsedModule,
+    Part,
     Register,
     Symbol,
     Variable,
@@ -38,7 +40,7 @@ from ._writer import Sites, Writer, refused, storage
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
     **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
-    **_video.HANDLERS,
+    **_video.HANDLERS, **_mma.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
@@ -147,7 +149,7 @@ def results(i: Instruction) -> set[str]:
     if i.opcode == "call" and not isinstance(first, Arguments):
         return set()
     match first:
-        case Register() | Vector() | Pair() | Arguments():
+        case Register() | Part() | Vector() | Pair() | Arguments():
             return {r.name for r in registers_in(first)}
     return set()
 

@@ -11,24 +11,21 @@ _REGISTERS = {
     ("m16n16k16", "s8"): (2, 2), ("m32n8k16", "s8"): (4, 1), ("m8n32k16", "s8"): (1, 4),
     ("m16n16k16", "u8"): (2, 2), ("m32n8k16", "u8"): (4, 1), ("m8n32k16", "u8"): (1, 4),
     ("m16n16k8", "tf32"): (4, 4), ("m8n8k4", "f64"): (1, 1),
+    ("m8n8k32", "s4"): (1, 1), ("m8n8k32", "u4"): (1, 1), ("m8n8k128", "b1"): (1, 1),
 }  # fmt: skip
 """Registers of a lane that hold its part of A and of B."""
 _SUMS = {
-    "f16": ("f16", "f32"),
-    "bf16": ("f32",),
-    "tf32": ("f32",),
-    "s8": ("s32",),
-    "u8": ("s32",),
-    "f64": ("f64",),
-}
+    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",),
+    **dict.fromkeys(("s8", "u8", "s4", "u4", "b1"), ("s32",)),
+}  # fmt: skip
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "f64": 8}
+_OF_A_WORD = {"s4": 8, "u4": 8, "b1": 32}
+"""Elements narrower than a byte lie in words, along the rows of A and the columns of B."""
 
 
 def matrix(w: Writer, i: Instruction) -> None:
     """wmma.load, wmma.store, wmma.mma."""
     what = i.modifiers[0] if i.modifiers else ""
-    if i.modifiers[1:3] != ("sync", "aligned") and what == "mma":
-        raise refused(i)
     (_multiply if what == "mma" else _move)(w, i)
 
 
@@ -43,7 +40,8 @@ def _held(shape: str, kind: str, part: str) -> int:
     if part in {"a", "b"}:
         return _REGISTERS.get((shape, kind), (0, 0))["ab".index(part)]
     known = any(s == shape and kind in _SUMS[k] for s, k in _REGISTERS)
-    return {"f16": 4, "f32": 8, "s32": 8, "f64": 2}.get(kind, 0) if known else 0
+    small = shape.startswith("m8n8k") and kind == "s32"
+    return {"f16": 4, "f32": 8, "s32": 2 if small else 8, "f64": 2}.get(kind, 0) if known else 0
 
 
 def _items(i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
@@ -56,7 +54,8 @@ def _items(i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
 def _move(w: Writer, i: Instruction) -> None:
     mods = Modifiers(i)
     loads, part = mods.take("load", "store") == "load", mods.take("a", "b", "c", "d")
-    kind, shape = mods.type(), mods.take(*(s for s, _ in _REGISTERS))
+    kind = mods.take(*_OF_A_WORD) or mods.type()
+    shape = mods.take(*(s for s, _ in _REGISTERS))
     order, space = mods.take("row", "col"), mods.take(*(s for s in _SPACES if s))
     together = mods.take("sync") and mods.take("aligned")
     mods.done()
@@ -65,17 +64,23 @@ def _move(w: Writer, i: Instruction) -> None:
         raise refused(i)
     (data, address, *rest) = i.operands if loads else (i.operands[1], i.operands[0], *i.operands[2:])
     items = _items(i, data, held)
-    if not isinstance(address, Address) or len(rest) > 1:
+    packed = _OF_A_WORD.get(kind, 1)
+    if (
+        not isinstance(address, Address)
+        or len(rest) > 1
+        or (packed > 1 and order != {"a": "row", "b": "col"}[part])
+    ):
         raise refused(i)
     m, n, k = _numbers(shape)
-    rows, columns = {"a": (m, k), "b": (k, n)}.get(part, (m, n))
+    rows, columns = (8, k // packed) if packed > 1 else {"a": (m, k), "b": (k, n)}.get(part, (m, n))
+    if packed > 1:
+        kind, order = "s32", "row"
     width = _BYTES.get(kind, 4)
     for name in ("shared", "global"):
         if space in {name, f"{name}::cta", ""}:
             w.smallest[name] = min(w.smallest[name], width)
-    stride = (
-        f"first<uint32_t>(m, {w.read(rest[0], 'b32')})" if rest else str(columns if order == "row" else rows)
-    )
+    given = f"first<uint32_t>(m, {w.read(rest[0], 'b32')}) / {packed}" if rest else ""
+    stride = given or str(columns if order == "row" else rows)
     register = "b64" if width == 8 else "b32"
     where = (
         f"{kind.upper()}, {rows}, {columns}, first<uint64_t>(m, {w.address(address)}), {_SPACES[space]}, {stride}, "
@@ -92,7 +97,11 @@ def _move(w: Writer, i: Instruction) -> None:
 
 
 def _multiply(w: Writer, i: Instruction) -> None:
-    mods = list(i.modifiers[3:])
+    bits = i.modifiers[1] if i.modifiers[2:3] == ("popc",) else ""
+    mods = list(i.modifiers[3 if bits else 1 :])
+    if mods[:2] != ["sync", "aligned"]:
+        raise refused(i)
+    mods = mods[2:]
     saturates = mods[-1:] == ["satfinite"] and bool(mods.pop())
     if mods[-1:] == ["rn"]:
         mods.pop()
@@ -103,7 +112,9 @@ def _multiply(w: Writer, i: Instruction) -> None:
     counts = _REGISTERS.get((shape, ka))
     if len(kinds) not in {2, 4} or counts is None or ka != kb or not {into, of} <= {*_SUMS[ka]}:
         raise refused(i)
-    if saturates and into != "s32":
+    if (saturates and (into != "s32" or bits)) or (bits in {"xor", "and"}) != (ka == "b1"):
+        raise refused(i)
+    if ka in _OF_A_WORD and mods[:2] != ["row", "col"]:
         raise refused(i)
     register = "b64" if ka == "f64" else "b32"
     dest, *given = i.operands
@@ -114,7 +125,7 @@ def _multiply(w: Writer, i: Instruction) -> None:
     items = _items(i, dest, _held(shape, into, "d"))
     w.emit(f"{register} fd[{len(items)}];")
     numbers = ", ".join(map(str, _numbers(shape)))
-    types = f"{ka.upper()}, {into.upper()}, {of.upper()}"
+    types = f"{f'{bits}_b1'.upper() if bits else ka.upper()}, {into.upper()}, {of.upper()}"
     w.emit(f"wmma_multiply(w, {types}, {numbers}, {flag(saturates)}, fa, fb, fc, fd);")
     for number, item in enumerate(items):
         w.write(item, f"fd[{number}]", register)

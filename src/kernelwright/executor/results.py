@@ -15,6 +15,7 @@ KINDS: Final = {
     6: "barrier-divergence", 7: "deadlock", 8: "copy-not-waited", 9: "mask-lacks-lane", 10: "lanes-not-there",
     11: "read-only", 12: "copy-left", 13: "split-warp", 14: "block-ended", 15: "cluster-barrier",
     16: "proxy-fence-missing", 17: "bad-tensor-map", 18: "tensor-memory-left",
+    19: "bad-metadata",
 }  # fmt: skip
 _SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param", 6: "tensor"}
 _STATUS: Final = {
@@ -205,6 +206,7 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "cluster-barrier": "arrives twice at its cluster's barrier, or waits there without having arrived",
         "proxy-fence-missing": f"reads {where} by the async proxy, without a fence.proxy.async after ordinary stores",
         "bad-tensor-map": "is given a map or matrix descriptor that does not fit: rank, type, box, swizzle, strides",
+        "bad-metadata": "is given metadata of a sparse matrix that name an element twice, out of order or not at all",
         "tensor-memory-left": "allocates tensor memory that the block has not given back when it ends",
         "copy-left": "is still under way when its thread ends",
     }.get(kind, where)
@@ -278,11 +280,17 @@ def _element_of(i: Instruction) -> str:
 
 
 def _operations(i: Instruction) -> int:
-    """Return what one warp does: all of an `mma`, a quarter of a `wgmma`, of which four warps share the product."""
+    """Return what one warp does: all of an `mma`, a quarter of a `wgmma`, of which four warps share the product.
+
+    Of a sparse matrix only the kept half is multiplied; `m8n8k4` of halves does four products at once.
+    """
     shape = next((m for m in i.modifiers if m.startswith("m") and "n" in m and "k" in m), "m0n0k0")
     m, _, rest = shape[1:].partition("n")
     n, _, k = rest.partition("k")
-    return 2 * int(m) * int(n) * int(k) // (4 if i.opcode == "wgmma" else 1)
+    whole = 2 * int(m) * int(n) * int(k) // (4 if i.opcode == "wgmma" else 1)
+    if {"sp", "sp::ordered_metadata"} & {*i.modifiers}:
+        return whole // 2
+    return 4 * whole if shape == "m8n8k4" and "f64" not in i.modifiers else whole
 
 
 def status_of(number: int) -> str:

@@ -9,10 +9,10 @@ from ._browser import REMEDY, browser, open_headless
 from ._onnx import model_of
 from ._page import Case, Expected, write_page
 from ._program import Program, Step, Tensor
-from ._serve import Answers, Server
+from ._serve import Answers, Peer, Server
 from ._steps import program_of
 
 __all__ = [
-    "REMEDY", "Answers", "Case", "Expected", "Program", "Server", "Step", "Tensor", "browser", "model_of",
+    "REMEDY", "Answers", "Case", "Expected", "Peer", "Program", "Server", "Step", "Tensor", "browser", "model_of",
     "open_headless", "program_of", "write_page",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +14,24 @@ from ._program import Plain
 
 _MOST_BYTES = 256 << 20
 _TYPES = {".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json"}
-_RUNTIME = "/onnxruntime/"
+_RUNTIME, _PEER = "/onnxruntime/", "/peer/"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another library that a page compares its kernels with."""
+
+    module: Path
+    """A JavaScript module. Its `open(place, task, inputs)` returns `{name, version, call}` for a task's name and its
+    inputs (`{name, floats}` each), or null where the library has no form of the task; `call` copies the inputs in and
+    gives the outputs. `floats`, if there, brings what a call gives into the order of the task's outputs."""
+    folders: tuple[Path, ...]
+    """Where the files lie that the module loads from `place`."""
+
+    def file(self, name: str) -> Path:
+        """Return the file of a name: the module as `peer.mjs`, or one of the folders'."""
+        found = (folder / name for folder in self.folders if (folder / name).is_file())
+        return self.module if name == "peer.mjs" else next(found, self.module.parent / "none")
 
 
 class Answers(Protocol):
@@ -29,10 +47,23 @@ class Answers(Protocol):
 class Server:
     """Serves a folder on a port of this machine; `result` waits for what the page found."""
 
-    def __init__(self, folder: Path, answers: Answers, *, port: int = 0, runtime: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answers: Answers,
+        *,
+        port: int = 0,
+        runtime: Path | None = None,
+        peer: Peer | None = None,
+    ) -> None:
         self._results: queue.Queue[dict[str, Plain]] = queue.Queue()
         handler = partial(
-            _Handler, directory=str(folder), answers=answers, give=self._results.put, runtime=runtime
+            _Handler,
+            directory=str(folder),
+            answers=answers,
+            give=self._results.put,
+            runtime=runtime,
+            peer=peer,
         )
         self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -71,9 +102,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def __init__(
         self, *request: Any, directory: str, answers: Answers, give: Callable[[dict[str, Plain]], None],
-        runtime: Path | None,
+        runtime: Path | None, peer: Peer | None,
     ) -> None:  # fmt: skip
-        self._answers, self._give, self._runtime = answers, give, runtime
+        self._answers, self._give, self._runtime, self._peer = answers, give, runtime, peer
         super().__init__(*request, directory=directory)
 
     def end_headers(self) -> None:
@@ -88,9 +119,12 @@ class _Handler(SimpleHTTPRequestHandler):
         return _TYPES.get(Path(str(path)).suffix) or super().guess_type(str(path))
 
     def translate_path(self, path: str) -> str:
-        """Find the files of onnxruntime-web in their own folder."""
+        """Find the files of onnxruntime-web, and of another library, in their own folders."""
+        name = Path(path.partition("?")[0]).name
         if path.startswith(_RUNTIME) and self._runtime is not None:
-            return str(self._runtime / Path(path.partition("?")[0]).name)
+            return str(self._runtime / name)
+        if path.startswith(_PEER) and self._peer is not None:
+            return str(self._peer.file(name))
         return super().translate_path(path)
 
     def do_GET(self) -> None:

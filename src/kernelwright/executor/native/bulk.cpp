@@ -78,8 +78,8 @@ void bulk_load(Warp* w, Mask m, const b64& to, const b64& from, Space of, const 
 // ---- out of shared memory ------------------------------------------------------------------------------------
 
 // Ordinary stores are seen by the async proxy after a fence between the proxies only.
-void check_proxy(Warp* w, int lane, uint64_t from, uint32_t bytes, uint32_t site) {
-  Block* b = w->block;
+void check_proxy(Warp* w, int lane, uint64_t from, uint32_t bytes, uint32_t site, Block* of) {
+  Block* b = of ? of : w->block;
   uint32_t at = uint32_t(from & 0xffffff), shift = w->launch->shared_shift;
   if (b->cells.empty() || !has(w, CHECK) || at + bytes > w->launch->shared_bytes) return;
   for (uint32_t k = 0; k < bytes; k += 1u << shift) {

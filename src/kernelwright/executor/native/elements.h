@@ -13,6 +13,8 @@ inline float element_of(Element e, const uint8_t* p) {
     case F32: memcpy(&w, p, 4); return bits<float>(w);
     case E4M3: return float(of_e4m3(*p));
     case E5M2: return float(of_e5m2(*p));
+    case S8: return float(int8_t(*p));
+    case U8: return float(*p);
     default: return 0;
   }
 }

@@ -13,7 +13,8 @@ namespace kw {
 
 enum Kind {
   OUT_OF_BOUNDS = 1, MISALIGNED, UNINITIALISED, RACE, CONFLICT, BARRIER_DIVERGENCE, DEADLOCK, COPY_NOT_WAITED,
-  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP, TENSOR_LEFT
+  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP, TENSOR_LEFT,
+  BAD_METADATA
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
 enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16 };
@@ -117,12 +118,15 @@ struct Multiplies {
   int64_t committed = 0;
 };
 
-// A product whose sums lie in tensor memory, until it is waited for: columns of all lanes, or of half of each warp's.
-struct TensorWork { uint32_t column, columns; bool half; std::vector<uint32_t> reads; };
+struct Block;
+// A product whose sums lie in tensor memory, until it is waited for: columns of all lanes, or of half of each warp's. That
+// of two blocks is two such, each with what it reads of that block's shared memory.
+struct TensorWork { Block* block; uint32_t column, columns; bool half; std::vector<uint32_t> reads; };
 struct TensorMemory {
   std::vector<uint32_t> cells;  // by lane and column, made by the first allocation
   std::vector<uint8_t> state;   // of each: THERE, WRITTEN, PENDING
   uint32_t site = 0;            // of the last allocation
+  std::vector<uint32_t> asked, granted;  // columns that warps of two blocks allocate together: how many, and where they begin
   std::vector<TensorWork> issued;
   std::vector<std::pair<uint32_t, TensorWork>> committed;  // by the mbarrier that will be told
 };

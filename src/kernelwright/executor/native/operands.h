@@ -30,18 +30,20 @@ struct Descriptor {
 };
 
 // Rows [first_row, first_row + rows) of an operand as floats, out[k][row]; `lane` reads them, or each lane its share where
-// it is none. The sixteen bytes of each place in `reads` are marked as still to be read.
-inline void fetch(Warp* w, uint32_t site, int lane, Element e, const Descriptor& d, bool turned, int first_row, int rows, int k,
-                  float* out, int pitch, std::vector<uint32_t>& reads) {
+// it is none; they lie in the shared memory of `of`. The sixteen bytes of each place in `reads` are marked as still to be read.
+inline void fetch(Warp* w, uint32_t site, int lane, Block* of, Element e, const Descriptor& d, bool turned, int first_row, int rows,
+                  int k, float* out, int pitch, std::vector<uint32_t>& reads) {
   int size = width_of(e), each = 16 / size;
   auto chunk = [&](uint32_t at, int number, uint8_t* bytes) {
     int reader = lane < 0 ? number & 31 : lane;
     memset(bytes, 0, 16);
-    check_proxy(w, reader, at, 16, site);
-    if (uint8_t* p = reach({w, reader, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) {
+    check_proxy(w, reader, at, 16, site, of);
+    bool own = of == w->block;
+    Access a{w, reader, false, false, true, site, 16, own ? at : of_rank(at, int(of->rank)), nullptr, nullptr};
+    if (uint8_t* p = reach(a, own ? SHARED : CLUSTER, false, nullptr)) {
       memcpy(bytes, p, 16);
       if (!has(w, CHECK)) return;
-      for (int i = 0; i < 16; i++) w->block->shared_shadow[at + uint32_t(i)] |= READING;
+      for (int i = 0; i < 16; i++) of->shared_shadow[at + uint32_t(i)] |= READING;
       reads.push_back(at);
     }
   };

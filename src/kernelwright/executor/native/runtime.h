@@ -99,8 +99,15 @@ void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed
 void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in);
 enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2, F32, S32, F64, S4, U4, XOR_B1, AND_B1 };
 // d = a b (+ d): a in registers, or by descriptor where there are none; n / 2 registers of d, n / 4 if narrow (f16)
-void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
-           bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d);
+// of 64 rows of A each of four warps does sixteen; where there are metadata, half of A's columns are kept
+struct WarpgroupProduct {
+  Element a, b, into;
+  int n, k;
+  bool turn_a, turn_b, negative, saturates;
+  int selector;
+};
+void wgmma(Warp* w, uint32_t site, const WarpgroupProduct& p, const b32* a, uint64_t at_a, uint64_t at_b, const b32* metadata, Mask keep,
+           b32* d);
 
 void wgmma_commit(Warp* w);
 void wgmma_wait(Warp* w, uint32_t groups);
@@ -112,7 +119,10 @@ void mma_f32(Warp* w, Element e, int k, const b32* a, const b32* b, const b32* c
 void mma_f16(Warp* w, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
-void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
+void mma_f64(int m, int k, const b64* a, const b64* b, const b64* c, b64* d);
+void mma_four(bool turn_a, bool turn_b, bool narrow_c, bool narrow_d, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_sparse(Warp* w, uint32_t site, Element ea, Element eb, Element into, int k, int selector, bool ordered, bool satfinite,
+                const b32* a, const b32* b, const b32* c, const b32& metadata, b32* d);
 // pieces of matrices in registers of 32 bits (64 for f64); `held`: the elements that a lane's registers have room for
 void wmma_load(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start, Space s, uint32_t stride, bool by_columns, int held,
                uint32_t site, void* out);

@@ -175,16 +175,57 @@ void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a,
   }
 }
 
-void mma_f64(const b64* a, const b64* b, const b64* c, b64* d) {  // m8n8k4
-  alignas(64) double r[2][LANES];
-  for (int p = 0; p < 2; p++)
+void mma_f64(int m, int k, const b64* a, const b64* b, const b64* c, b64* d) {
+  int halves = m / 8;
+  for (int r = 0; r < 2 * halves; r++) {
+    alignas(64) double sums[LANES];
     for (int i = 0; i < LANES; i++) {
-      int row = i / 4, col = 2 * (i % 4) + p;
-      double s = bits<double>(c[p].at(i));
-      for (int k = 0; k < 4; k++) s = std::fma(bits<double>(a[0].at(row * 4 + k)), bits<double>(b[0].at(col * 4 + k)), s);
-      r[p][i] = s;
+      double s = bits<double>(c[r].at(i));
+      for (int x = 0; x < k; x++) {
+        uint64_t left = a[x / 4 * halves + r / 2].at(i / 4 * 4 + x % 4), right = b[x / 4].at((2 * (i % 4) + r % 2) * 4 + x % 4);
+        s = std::fma(bits<double>(left), bits<double>(right), s);
+      }
+      sums[i] = s;
     }
-  memcpy(d, r, sizeof r);
+    memcpy(&d[r], sums, sizeof sums);
+  }
+}
+
+// m8n8k4 of halves: four products, each of the lanes 4 q to 4 q + 3 and those sixteen behind them.
+void mma_four(bool turn_a, bool turn_b, bool narrow_c, bool narrow_d, const b32* a, const b32* b, const b32* c, b32* d) {
+  alignas(64) uint32_t out[8][LANES] = {};
+  auto part = [](const b32* v, int i, int x) { return to_float(half{uint16_t(v[x / 2].at(i) >> 16 * (x % 2))}); };
+  for (int q = 0; q < 4; q++) {
+    float fa[8][4], fb[4][8], acc[8][8];
+    auto lane = [&](int t, bool high) { return 4 * q + t + (high ? 16 : 0); };
+    auto each_sum = [&](bool narrow, auto f) {
+      for (int t = 0; t < 8; t++)
+        for (int x = 0; x < 8; x++) {
+          int i = t % 4, below = t / 4 * 4;
+          if (narrow) f(i + below, x, lane(i, below), x / 2, 16 * (x % 2));
+          else f((i & 1) + (x & 2) + below, (x & 4) + (i & 2) + (x & 1), lane(i, below), x, 0);
+        }
+    };
+    for (int t = 0; t < 8; t++)
+      for (int x = 0; x < 4; x++) {
+        int i = t % 4, below = t / 4 * 4;
+        float of_a = part(a, lane(i, below), x), of_b = part(b, lane(i, below), x);
+        (turn_a ? fa[x + below][i] : fa[i + below][x]) = of_a;
+        (turn_b ? fb[i][x + below] : fb[x][i + below]) = of_b;
+      }
+    each_sum(narrow_c, [&](int row, int column, int i, int r, int shift) {
+      uint32_t word = c[r].at(i);
+      acc[row][column] = narrow_c ? to_float(half{uint16_t(word >> shift)}) : bits<float>(word);
+    });
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 8; j++)
+        for (int x = 0; x < 4; x++) acc[i][j] += fa[i][x] * fb[x][j];
+    each_sum(narrow_d, [&](int row, int column, int i, int r, int shift) {
+      float s = acc[row][column];
+      out[r][i] |= narrow_d ? uint32_t(from_double<half>(s).u) << shift : bits<uint32_t>(s);
+    });
+  }
+  memcpy(d, out, (narrow_d ? 4 : 8) * sizeof out[0]);
 }
 
 // Passes in which eight rows of sixteen bytes are read, each from one of eight groups of banks.

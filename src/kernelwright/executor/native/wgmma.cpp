@@ -3,6 +3,7 @@
 //
 // Executed when it is issued: its waits change no value here. What it reads must not be written before it is waited for.
 #include "operands.h"
+#include "sparse.h"
 #include "sums.h"
 
 namespace kw {
@@ -14,7 +15,7 @@ Descriptor descriptor(uint64_t d) {
 void fetch(Warp* w, uint32_t site, Element e, uint64_t of, bool turned, int first_row, int rows, int k, float* out, int pitch) {
   static thread_local std::vector<uint32_t> reads;
   reads.clear();
-  kw::fetch(w, site, -1, e, descriptor(of), turned, first_row, rows, k, out, pitch, reads);
+  kw::fetch(w, site, -1, w->block, e, descriptor(of), turned, first_row, rows, k, out, pitch, reads);
   for (uint32_t at : reads) w->block->multiplies[w->index].pending.push_back({at, -1});
 }
 
@@ -66,53 +67,75 @@ void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32
   }
 }
 
-void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
-           bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d) {
-  static thread_local float fa[32 * 16], fb[32 * 256], acc[16 * 256];
-  if (a) unpack(ea, k, a, fa);
-  else fetch(w, site, ea, at_a, turn_a, int(w->index % 4) * 16, 16, k, fa, 16);
-  fetch(w, site, eb, at_b, turn_b, 0, n, k, fb, n);
-  auto column = [](int i, int j, int p) { return 8 * j + 2 * (i % 4) + p; };
-  bool keeps = keep & w->alive;
+namespace {
+// The register and the shift at which a lane holds the sum of a row and a column.
+template <class F> void each_sum(int n, bool narrow, F f) {
   for (int j = 0; j < n / 8; j++)
     for (int h = 0; h < 2; h++)
       for (int p = 0; p < 2; p++)
-        for (int i = 0; i < LANES; i++) {
-          float& x = acc[(i / 4 + 8 * h) * n + column(i, j, p)];
-          if (!keeps) x = 0;
-          else if (narrow) x = to_float(half{uint16_t(d[2 * j + h].at(i) >> (16 * p))});
-          else x = bits<float>(d[4 * j + 2 * h + p].at(i));
-        }
-  float sign = negate_a != negate_b ? -1.0f : 1.0f;
-  bool coarse = ea == E4M3 || ea == E5M2;
-  if (coarse || has(w, HOPPER_SUMS)) {
-    for (int x = 0; x < 16 * k; x++) fa[x] *= sign;
-    for (int r = 0; r < 16; r++)
-      for (int j = 0; j < n; j++) {
-        double s = fused(coarse ? COARSE : PRECISE, k, fa + r, 16, fb + j, n, acc[r * n + j]);
-        acc[r * n + j] = narrow ? to_float(from_double<half>(s)) : cut(s, coarse ? COARSE : 23);
-      }
-  } else for (int r = 0; r < 16; r++)
-    for (int c = 0; c < k; c++) {
-      float x = sign * fa[c * 16 + r];
-      float* to = acc + r * n;
-      const float* from = fb + c * n;
-      for (int j = 0; j < n; j++) to[j] += x * from[j];
-    }
-  for (int j = 0; j < n / 8; j++)
-    for (int h = 0; h < 2; h++) {
-      alignas(64) uint32_t v[2][LANES];
-      for (int i = 0; i < LANES; i++)
-        for (int p = 0; p < 2; p++) v[p][i] = bits<uint32_t>(acc[(i / 4 + 8 * h) * n + column(i, j, p)]);
-      if (narrow) {
         for (int i = 0; i < LANES; i++)
-          v[0][i] = from_double<half>(bits<float>(v[0][i])).u | uint32_t(from_double<half>(bits<float>(v[1][i])).u) << 16;
-        memcpy(&d[2 * j + h], v[0], sizeof v[0]);
-      } else {
-        memcpy(&d[4 * j + 2 * h], v[0], sizeof v[0]);
-        memcpy(&d[4 * j + 2 * h + 1], v[1], sizeof v[1]);
+          f((i / 4 + 8 * h) * n + 8 * j + 2 * (i % 4) + p, narrow ? 2 * j + h : 4 * j + 2 * h + p, i, narrow ? 16 * p : 0);
+}
+// The columns of B that the kept columns of A meet, or all in their order.
+void columns_of(Warp* w, uint32_t site, const WarpgroupProduct& p, const b32* metadata, uint8_t (*at)[64]) {
+  int lane = 0;
+  if (!metadata) {
+    for (int r = 0; r < 16; r++) for (int c = 0; c < p.k; c++) at[r][c] = uint8_t(c);
+  } else if (!kept_columns(p.a, p.k, p.selector, false, *metadata, at, &lane)) {
+    note(w, BAD_METADATA, site, lane, 0, 4, 0, 0);
+  }
+}
+}  // namespace
+
+void wgmma(Warp* w, uint32_t site, const WarpgroupProduct& p, const b32* a, uint64_t at_a, uint64_t at_b, const b32* metadata, Mask keep,
+           b32* d) {
+  static thread_local float fa[32 * 16], fb[64 * 256], acc[16 * 256];
+  static thread_local int64_t whole[16 * 256];
+  bool bits_ = p.a == AND_B1, keeps = keep & w->alive, narrow = p.into == F16, integers = p.into == S32;
+  Element ea = bits_ ? U8 : p.a, eb = bits_ ? U8 : p.b;
+  int n = p.n, k = bits_ ? p.k / 8 : p.k, held = metadata ? k / 2 : k;
+  uint8_t at[16][64] = {};
+  WarpgroupProduct shape = p;
+  shape.k = k;
+  columns_of(w, site, shape, metadata, at);
+  if (a) unpack(ea, held, a, fa);
+  else fetch(w, site, ea, at_a, p.turn_a, int(w->index % 4) * 16, 16, held, fa, 16);
+  fetch(w, site, eb, at_b, p.turn_b, 0, n, k, fb, n);
+  each_sum(n, narrow, [&](int place, int r, int i, int shift) {
+    uint32_t word = keeps ? d[r].at(i) : 0;
+    if (integers) whole[place] = int32_t(word);
+    else acc[place] = narrow ? to_float(half{uint16_t(word >> shift)}) : bits<float>(word);
+  });
+  bool coarse = ea == E4M3 || ea == E5M2, fuses = coarse || has(w, HOPPER_SUMS);
+  for (int r = 0; r < 16; r++) {
+    float* to = acc + r * n;
+    float x[64];
+    for (int c = 0; c < held; c++) x[c] = p.negative ? -fa[c * 16 + r] : fa[c * 16 + r];
+    if (integers) {
+      for (int c = 0; c < held; c++)
+        for (int j = 0; j < n; j++) {
+          int left = int(x[c]), right = int(fb[at[r][c] * n + j]);
+          whole[r * n + j] += bits_ ? __builtin_popcount(unsigned(left & right)) : left * right;
+        }
+    } else if (fuses) {
+      for (int j = 0; j < n; j++) {
+        float y[64];
+        for (int c = 0; c < held; c++) y[c] = fb[at[r][c] * n + j];
+        double s = fused(coarse ? COARSE : PRECISE, held, x, 1, y, 1, to[j]);
+        to[j] = narrow ? to_float(from_double<half>(s)) : cut(s, coarse ? COARSE : 23);
+      }
+    } else {
+      for (int c = 0; c < held; c++) {
+        const float* from = fb + at[r][c] * n;
+        for (int j = 0; j < n; j++) to[j] += x[c] * from[j];
       }
     }
+  }
+  each_sum(n, narrow, [&](int place, int r, int i, int shift) {
+    if (integers) return d[r].set(i, uint32_t(p.saturates ? clamp_int<int32_t, int64_t>(whole[place]) : whole[place]));
+    uint32_t word = narrow ? uint32_t(from_double<half>(acc[place]).u) << shift : bits<uint32_t>(acc[place]);
+    d[r].set(i, shift ? (d[r].at(i) & 0xffffu) | word : word);
+  });
 }
 
 void wgmma_commit(Warp* w) {

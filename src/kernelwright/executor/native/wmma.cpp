@@ -70,6 +70,16 @@ template <class T> void multiply(int m, int n, int k, const T* a, const T* b, T*
     for (int x = 0; x < k; x++)
       for (int j = 0; j < n; j++) d[i * n + j] += a[i * k + x] * b[x * n + j];
 }
+// Elements of four bits or one, from words along k: out[row][k].
+void unpack_words(const Piece& p, Element e, const void* from, int64_t* out) {
+  int bits_each = e == S4 || e == U4 ? 4 : 1, each = 32 / bits_each;
+  uint32_t words[8 * 4];
+  unpack(p, from, words, [](const uint8_t* x) { uint32_t v; memcpy(&v, x, 4); return v; });
+  for (int i = 0; i < 8 * 4 * each; i++) {
+    uint32_t v = words[i / each] >> (i % each * bits_each);
+    out[i] = e == S4 ? int32_t(v << 28) >> 28 : v & ((1u << bits_each) - 1);
+  }
+}
 }  // namespace
 
 void wmma_load(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start, Space s, uint32_t stride, bool by_columns, int held,
@@ -100,6 +110,16 @@ void wmma_store(Warp* w, Mask m, Element e, int rows, int columns, uint64_t star
 void wmma_multiply(Warp* w, Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
                    const void* c, void* d) {
   Piece pa{m, k, width_of(e)}, pb{k, n, width_of(e)}, pc{m, n, width_of(of)}, pd{m, n, width_of(into)};
+  if (e == S4 || e == U4 || e == XOR_B1 || e == AND_B1) {
+    int64_t fa[8 * 128], fb[8 * 128], fd[8 * 8];
+    unpack_words({8, 4, 4}, e, a, fa);
+    unpack_words({8, 4, 4}, e, b, fb);
+    unpack(pc, c, fd, [](const uint8_t* x) { int32_t v; memcpy(&v, x, 4); return int64_t(v); });
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 8; j++)
+        for (int x = 0; x < k; x++) fd[8 * i + j] += e == XOR_B1 ? fa[k * i + x] ^ fb[k * j + x] : fa[k * i + x] * fb[k * j + x];
+    return pack<int64_t, uint32_t>(pd, fd, d, pd.slots(), [&](int64_t v) { return satfinite ? uint32_t(clamp_int<int32_t, int64_t>(v)) : uint32_t(v); });
+  }
   if (into == S32) {
     int64_t fa[32 * 16], fb[16 * 32], fd[32 * 32];
     auto value = [&](const uint8_t* x) { return e == S8 ? int64_t(int8_t(*x)) : int64_t(*x); };

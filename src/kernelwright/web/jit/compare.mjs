@@ -1,5 +1,5 @@
 // The whole program in its forms, interleaved: the kernels alone, tuned and scalar, on data that is there; and a call
-// that copies inputs in and outputs out, tuned and by onnxruntime-web where it is here.
+// that copies inputs in and outputs out, tuned and by other runtimes where they are here.
 
 import { worst } from "./program.mjs";
 
@@ -13,15 +13,20 @@ const block = async (call, each, clock) => {
 
 const median = (values) => values.slice().sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/** Raw microseconds of every block, their medians, and the median over blocks of each form over its tuned one. */
-export const compare = async ({ program, inputs, runtime, expected, clock = performance }) => {
+/**
+ * Raw microseconds of every block, their medians, and the median over blocks of each form over its tuned one.
+ * A runtime has a name, a version and a call; `floats` brings what the call gives into the order of the expected values.
+ */
+export const compare = async ({ program, inputs, runtimes, expected, clock = performance }) => {
   const forms = {
     "kernels, tuned": async () => program.run(),
     "kernels, scalar": async () => program.run(program.scalar),
     "call, tuned": async () => program.call(inputs),
-    ...(runtime ? { "call, onnxruntime-web": runtime.call } : {}),
+    ...Object.fromEntries(runtimes.map(({ name, call }) => [`call, ${name}`, call])),
   };
-  const runtime_error = runtime ? worst(await runtime.call(), expected) : null;
+  const found = [];
+  for (const { name, version, call, floats = (results) => results } of runtimes)
+    found.push({ name, version, error: worst(floats(await call()), expected) });
   const each = {}, blocks = {};
   for (const [name, call] of Object.entries(forms)) {
     let calls = 0;
@@ -39,7 +44,7 @@ export const compare = async ({ program, inputs, runtime, expected, clock = perf
   const over = (name, own) => median(blocks[name].map((us, i) => us / blocks[own][i]));
   const ratios = {
     scalar: over("kernels, scalar", "kernels, tuned"),
-    ...(runtime ? { "onnxruntime-web": over("call, onnxruntime-web", "call, tuned") } : {}),
+    ...Object.fromEntries(runtimes.map(({ name }) => [name, over(`call, ${name}`, "call, tuned")])),
   };
-  return { blocks, medians, ratios, runtime: runtime?.version ?? null, runtime_error };
+  return { blocks, medians, ratios, runtimes: found };
 };

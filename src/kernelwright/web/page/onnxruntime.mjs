@@ -19,5 +19,5 @@ export const runtimeOf = async (plain, inputs) => {
     const results = await session.run(feeds);
     return session.outputNames.map((name) => results[name].data);
   };
-  return { call, version: ort.env.versions?.web ?? "" };
+  return { name: "onnxruntime-web", call, version: ort.env.versions?.web ?? "" };
 };

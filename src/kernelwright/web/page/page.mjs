@@ -7,6 +7,7 @@ import { openGpu, tuneGpu } from "../jit/gpu.mjs";
 import { Program, worst } from "../jit/program.mjs";
 import { tune } from "../jit/tune.mjs";
 import { runtimeOf } from "./onnxruntime.mjs";
+import { peerOf } from "./peer.mjs";
 
 const element = (id) => document.getElementById(id);
 const say = (text) => { element("state").textContent = text; };
@@ -75,8 +76,8 @@ const main = async () => {
 
   say("Comparing");
   const inputs = plain.tensors.flatMap(({ role }, tensor) => (role === "input" ? [[tensor, values[tensor].slice()]] : []));
-  const runtime = task.onnx ? await runtimeOf(plain, inputs) : null;
-  const compared = await compare({ program, inputs, runtime, expected });
+  const runtimes = [task.onnx ? await runtimeOf(plain, inputs) : null, await peerOf(task, inputs)].filter(Boolean);
+  const compared = await compare({ program, inputs, runtimes, expected });
   showWhole(compared);
 
   say("Tuning on WebGPU");
