@@ -7,7 +7,10 @@ SOLAR (NVlabs/SOLAR) computes the least time of SOL-ExecBench's scores. DIR is i
 `install.sh` patches is on the PYTHONPATH. Each of KernelBench's problems is shrunk, and both are given that text.
 SOLAR's time is that of a single roofline for the whole graph, everything overlapping, in float32, on the H100 of its
 own configuration; ours is the greatest of bytes, products and other operations, over the peaks of that configuration.
-They agree within 10 %; where they do not, the row has both counts.
+
+SOLAR counts every product as it stands; our bound counts what the fastest known algorithm leaves of it. A row has both:
+`as_solar_counts` are our bytes with products as they stand, `ours` is the bound, and `why` says where it is lower. Two
+figures agree within 10 %.
 """
 
 import argparse
@@ -22,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelwright.bound import traffic, work
+from kernelwright.bound import products_by_definition, traffic, work
 from kernelwright.errors import KernelwrightError
 from kernelwright.records import Split
 from kernelwright.suites import get_suite, setup
@@ -59,8 +62,8 @@ def solars(text: str, folder: Path) -> dict[str, Any]:
     return {"ms": whole["runtime_ms"], "bytes": whole["memory_bytes"], "macs": counted["total"]["macs"]}
 
 
-def ours(problem: Problem, device: dict[str, Any]) -> dict[str, Any]:
-    """Return the same of our bound, over the peaks of SOLAR's configuration."""
+def ours(problem: Problem, device: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the same of our bound, over the peaks of SOLAR's configuration, and with products as they stand."""
     workload = problem.task.split(Split.SEARCH)[0]
     graph = recorded(problem, workload)
     moved = traffic(graph, workload, problem.task.contract).total_bytes
@@ -68,8 +71,25 @@ def ours(problem: Problem, device: dict[str, Any]) -> dict[str, Any]:
     products = sum(flop for unit, flop in counts.items() if unit.startswith("tensor-")) / 2
     others = sum(flop for unit, flop in counts.items() if not unit.startswith("tensor-")) / 2
     hertz = device["freq_GHz"] * 1e9
-    times = (moved / device["DRAM_byte_per_cycle"], max(products, others) / device["MAC_per_cycle_fp32_sm"])
-    return {"ms": max(times) / hertz * 1e3, "bytes": moved, "macs": int(products)}
+
+    def figures(macs: float, more: float) -> dict[str, Any]:
+        times = (moved / device["DRAM_byte_per_cycle"], max(macs, more) / device["MAC_per_cycle_fp32_sm"])
+        return {"ms": max(times) / hertz * 1e3, "bytes": moved, "macs": int(macs)}
+
+    return {"ours": figures(products, others), "as_solar_counts": figures(products_by_definition(graph), 0.0)}
+
+
+def why_lower(own: dict[str, Any], stands: dict[str, Any], text: str) -> str:
+    """Say why a bound is lower than products as they stand make it; empty if it is not."""
+    if own["ms"] > (1 - _WITHIN) * stands["ms"]:
+        return ""
+    if not own["macs"]:
+        return "a product disappears in a sum that follows it"
+    return (
+        "a faster algorithm for a convolution"
+        if "conv" in text.lower()
+        else "part of a product is not needed"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,8 +118,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 with tempfile.TemporaryDirectory() as folder, given.task(problem) as task:
                     theirs, own = solars(reference_text(task), Path(folder)), ours(Problem(task), device)
-                    row |= {"solar": theirs, "ours": own, "ratio": round(own["ms"] / theirs["ms"], 4)}
+                    row |= {"solar": theirs, **own}
+                    for key, ratio in (("ours", "ratio"), ("as_solar_counts", "ratio_as_solar_counts")):
+                        row[ratio] = round(own[key]["ms"] / theirs["ms"], 4)
                     row["agrees"] = abs(row["ratio"] - 1) <= _WITHIN
+                    row["agrees_as_solar_counts"] = abs(row["ratio_as_solar_counts"] - 1) <= _WITHIN
+                    row["why"] = why_lower(own["ours"], own["as_solar_counts"], reference_text(task))
             except (KernelwrightError, ValueError, ArithmeticError, KeyError) as error:
                 row["reason"] = " ".join(str(error).split())[:200]
             rows.append(row | {"load": round(os.getloadavg()[0], 1)})
@@ -107,8 +131,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if asked.out:
                 asked.out.write_text("".join(json.dumps(r) + "\n" for r in rows))
     both = [r for r in rows if "ratio" in r]
+    same = sum(r["agrees_as_solar_counts"] for r in both)
     print(
-        f"{sum(r['agrees'] for r in both)} of {len(both)} within {_WITHIN:.0%}; {len(rows) - len(both)} not compared"
+        f"{same} of {len(both)} within {_WITHIN:.0%} with products as they stand, {sum(r['agrees'] for r in both)} of "
+        f"our bounds; {len(rows) - len(both)} not compared"
     )
     return 0
 

@@ -154,6 +154,41 @@ class TestRobustKBench(OfModel):
             (workload,) = task.split(Split.SEARCH)
             assert [tuple(s.shape) for s in (*workload.arguments, *workload.state)] == [(8, 32), (32,), (32,)]
 
+    def test_a_kernel_has_to_be_right_in_every_setting_and_ours_takes_the_reference_where_it_was_not_made_for(
+        self, tmp_path
+    ):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        several = {
+            "multi_input_configs": [{"rows": 8}, {"rows": 4}],
+            "multi_shared_configs": [{"features": 64}],
+        }
+        file = data / problem.file.replace("func_", "config_").replace(".py", ".json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | several))
+        only = "\n\nclass ModelNew(Model):\n    def forward(self, x):\n        y = super().forward(x)\n"
+        only += "        return y if x.shape == (8, 32) else y + 1\n"
+        source = SourceFile(
+            path="k.py", text="def run(x, weight, bias):\n    return (x * weight + bias)[:8, :32]\n"
+        )
+        made = Candidate(sources=(source,), language="torch", entry="k.py:run")
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            found = theirs_of(given, problem, task, only)
+            ours = theirs_of(given, problem, task, self.suite().submission(task, made).text)
+        assert (found.status, found.passed, found.trials) == ("wrong", 5, 10)
+        assert "'rows': 8, 'features': 64" in found.message
+        assert (ours.status, ours.trials) == ("correct", 15)
+
+    def test_filters_name_a_task_whose_inputs_do_not_matter_and_what_a_model_said(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        file = data / problem.file
+        file.write_text(file.read_text().replace("x * weight + bias", "x * 0 + weight"))
+        file.with_name("filter_results.json").write_text('{"filter_llm_redundancy": true}')
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            found = theirs_of(given, problem, task, self.right(""))
+        assert found.status == "correct"
+        assert found.flags == ("filter: redundant", "filter: output axes", "filter: input impact")
+
 
 class TestReferenceKernels(SuiteConformance):
     def suite(self):

@@ -8,6 +8,7 @@ from kernelwright.errors import TaskError
 from kernelwright.suites import diagnose, get_suite, judge_both, setup, standing_of
 from kernelwright.suites._program_inputs import others_like
 from kernelwright.suites._programs import equal
+from kernelwright.suites.mskernelbench import retyped
 from kernelwright.testing import made_up_checkout
 
 pytestmark = pytest.mark.needs("C++ compiler")
@@ -155,6 +156,7 @@ def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypat
     program = suite.program(data, bf16)
     (kernel,) = program.original.values()
     assert "doubled_bf16_optimized" in kernel
+    assert program.settings == "PROFILING_MODE=1"
     assert program.files["test.cu"].count("doubled_bf16_optimized") == 1
     file = tmp_path / "kernels" / "doubled_bf16.cu"
     file.parent.mkdir()
@@ -162,10 +164,47 @@ def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypat
     assert suite.candidates(file.parent, [bf16, fp32]) == {bf16.name: file}
     with setup(suite, data) as given:
         assert judge_both(given, bf16, file).theirs.status == "wrong"
+
+
+def test_a_kernel_without_a_program_is_built_into_that_of_bfloat16_on_floats(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.suites.mskernelbench._COMPILER", "g++ -x c++")
+    monkeypatch.setattr("kernelwright.suites.mskernelbench.NEEDS_GPU", False)
+    suite, data = get_suite("mskernelbench"), made_up_checkout("mskernelbench", tmp_path / "data")
+    bf16, fp32 = suite.problems(data)
+    program = suite.program(data, fp32)
+    assert "doubled_optimized" in program.original["kernel.cu"]
+    assert (
+        "doubled_bf16_origin" in program.files["test.cu"] and "namespace original" in program.files["test.cu"]
+    )
+    wrong = tmp_path / "doubled.cu"
+    wrong.write_text(program.original["kernel.cu"].replace("2 *", "3 *"))
+    with setup(suite, data) as given:
         (found,) = diagnose(given, [fp32], admits=False)
-    assert (found.loads, found.reason) == (
-        False, "origin/fp32/doubled.cu has no program next to it that calls it",
-    )  # fmt: skip
+        assert found.loads, found.reason
+        assert judge_both(given, fp32, wrong).theirs.status == "wrong"
+        (data / bf16.file).with_name("test_doubled_bf16.cu").unlink()
+        (found,) = diagnose(given, [fp32], admits=False)
+    said = "origin/fp32/doubled.cu has no program that calls it, neither of its own nor of bfloat16"
+    assert (found.loads, found.reason) == (False, said)
+
+
+def test_helpers_of_the_same_name_as_the_kernels_do_not_meet():
+    program = "// == OPTIMIZED KERNEL END ==\nint helper() { return 1; }\n// Test case\nint main() {}\n"
+    made = retyped(program, "any")
+    assert made.index("namespace original {") < made.index("helper") < made.index("using namespace original;")
+    assert made.index("using namespace original;") < made.index("int main")
+
+
+def test_a_program_that_ends_itself_before_its_harness_is_never_accepted(tmp_path, monkeypatch):
+    """It shares a process with what judges it: its exit code proves nothing."""
+    monkeypatch.setattr("kernelwright.suites.computeeval.NEEDS_GPU", False)
+    ends = (
+        "#include <cstdlib>\nstruct Ends { Ends() { std::exit(0); } } ends;\nint doubled(int) { return 0; }\n"
+    )
+    row = judged("compute-eval", tmp_path, ends)
+    assert row.theirs.status == "correct"
+    assert (row.ours.verdict, standing_of(row)) == ("unknown", "unknown")
+    assert "can forge" in row.ours.reason
 
 
 def test_a_data_set_without_a_test_that_is_named_says_so(tmp_path):

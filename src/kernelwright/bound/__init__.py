@@ -4,13 +4,14 @@ from ._rates import Rates, rates_of
 from ._roofline import bound
 from ._score import headroom, slack_of, sol_score
 from ._traffic import Traffic, traffic
-from ._work import work
+from ._work import products_by_definition, work
 
 __all__ = [
     "Rates",
     "Traffic",
     "bound",
     "headroom",
+    "products_by_definition",
     "rates_of",
     "slack_of",
     "sol_score",

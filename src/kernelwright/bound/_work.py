@@ -48,6 +48,19 @@ def work(graph: Graph, workload: Workload) -> dict[str, float]:
     return {unit: flop for unit, flop in counts.items() if flop}
 
 
+def products_by_definition(graph: Graph) -> float:
+    """Count multiply-adds of products and convolutions as they stand, whatever a faster algorithm saves.
+
+    For comparison with bounds that count so; it is no bound, since a kernel may do less.
+    """
+    algebra = Algebra(graph)
+    return sum(
+        node.elements * _own_width(algebra, node)
+        for node in graph.ops
+        if node.op in MATRIX or node.op == CONVOLUTION
+    )
+
+
 def _node_work(algebra: Algebra, node: Node, triangular: frozenset[str]) -> Iterator[tuple[str, float]]:
     graph, stem = algebra.graph, stem_of(node)
     if node.op in MATRIX:
@@ -89,14 +102,18 @@ def _needed_share(algebra: Algebra, node: Node, triangular: frozenset[str]) -> f
 def _width(algebra: Algebra, node: Node) -> float:
     """Products summed for a result; where a factor is itself a product, those of that one if they are fewer."""
     left, right = algebra.factors(node)
-    if node.op in MATRIX:
-        own = float(left.shape[-1])
-    elif node.arguments()["transposed"]:
-        own = left.elements / max(node.elements, 1) * math.prod(right.shape[1:])
-    else:
-        own = math.prod(right.shape[1:])
+    own = _own_width(algebra, node)
     behind = {one.name: one for factor in (left, right) for one in algebra.behind(factor)}
     return min([own, *(_reach(algebra, one) for one in behind.values())])
+
+
+def _own_width(algebra: Algebra, node: Node) -> float:
+    left, right = algebra.factors(node)
+    if node.op in MATRIX:
+        return float(left.shape[-1])
+    if node.arguments()["transposed"]:
+        return left.elements / max(node.elements, 1) * math.prod(right.shape[1:])
+    return float(math.prod(right.shape[1:]))
 
 
 def _reach(algebra: Algebra, node: Node) -> float:

@@ -39,6 +39,8 @@ class Device:
         """How the next launches are executed."""
         self.runs: list[Execution] = []
         """How the latest launches ended."""
+        self.told: Callable[[KernelwrightError], None] | None = None
+        """What is called at once where a launch is at fault or not executed; else that is raised at the call's end."""
         self._spans: dict[int, Span] = {}
         self._lent: list[Span] = []
         self._modules: dict[int, Module] = {}
@@ -137,9 +139,9 @@ class Device:
             try:
                 return hook(*arguments)
             except KernelwrightError as error:
-                self._failed = self._failed or error
+                self._fail(error)
             except Exception as error:  # noqa: BLE001  (raised again at the call's end)
-                self._failed = self._failed or FaultError(f"the executor failed: {error!r}")
+                self._fail(FaultError(f"the executor failed: {error!r}"))
             return _LAUNCH_FAILURE
 
         return call
@@ -175,8 +177,13 @@ class Device:
         self.note([run])
         if run.ok:
             return _SUCCESS
-        self._failed = FaultError(blame(kernel.name, run))
+        self._fail(FaultError(blame(kernel.name, run)))
         return _LAUNCH_FAILURE
+
+    def _fail(self, error: KernelwrightError) -> None:
+        self._failed = self._failed or error
+        if self.told is not None:
+            self.told(error)
 
     def _pointed_at(self, raw: bytes) -> list[Span]:
         words = np.frombuffer(raw[: len(raw) // 8 * 8], np.uint64).tolist()

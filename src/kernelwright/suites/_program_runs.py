@@ -1,5 +1,6 @@
 """Files, command → a built program; input → output and what it took; two programs → the gain of one over the other."""
 
+import contextlib
 import math
 import random
 import tempfile
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ..executor import whole
 from ..languages._process import run_tool
 from ..measure import limits
 from ..records import Interval
@@ -56,13 +58,19 @@ class Built:
     files: Mapping[str, str]
     failure: str = ""
     """The compiler's complaint; empty if it was built."""
+    executed: bool = False
+    """Whether its launches are executed, since there is no GPU."""
+    refusal: str = ""
+    """What of it is not executed; empty if nothing."""
 
-    def run(self, command: str, stdin: str, limit_s: float) -> Ran:
+    def run(self, command: str, stdin: str, limit_s: float, settings: str = "") -> Ran:
         """Run it in an empty folder; it may read its own and write neither that nor another."""
         with tempfile.TemporaryDirectory() as folder:
             given = self.home.with_name("given") / "stdin"
             given.write_text(stdin)
-            words = ["/bin/sh", "-c", f"exec {self.home / command} 2>/dev/null"]
+            program, _, arguments = command.partition(" ")
+            runs = whole.command(self.home, program) if self.executed else str(self.home / program)
+            words = ["/bin/sh", "-c", f"{settings} exec {runs} {arguments} 2>/dev/null"]
             done = run_tool(
                 words, deadline_s=limit_s, folder=Path(folder), limit=_MOST_CHARACTERS, closed=True,
                 readable=(self.home,), stdin=given,
@@ -77,17 +85,31 @@ class Built:
 
 
 @contextmanager
-def built(command: str, files: Mapping[str, str]) -> Iterator[Built]:
-    """Build a program from its files."""
+def built(command: str, files: Mapping[str, str], *, executed: str = "") -> Iterator[Built]:
+    """Build a program from its files.
+
+    Args:
+        command: What builds it, in the folder of the files.
+        files: Its texts by path.
+        executed: The command that runs it, if it is built so that its launches are executed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "built"
         (Path(folder) / "given").mkdir()
         for path, text in files.items():
             (home / path).parent.mkdir(parents=True, exist_ok=True)
             (home / path).write_text(text)
-        done = run_tool(["/bin/sh", "-c", command], deadline_s=_BUILD_S, folder=home, closed=True)
-        late = "the compiler takes too long" if done.timed_out else ""
-        yield Built(home, command, files, late or (done.output[-800:] if done.returncode else ""))
+        with contextlib.ExitStack() as stack:
+            more = stack.enter_context(whole.linking(home, [*files.values()])) if executed else ""
+            done = run_tool(
+                ["/bin/sh", "-c", f"{command} {more}"], deadline_s=_BUILD_S, folder=home, closed=True
+            )
+        failure = "the compiler takes too long" if done.timed_out else ""
+        failure = failure or (done.output[-800:] if done.returncode else "")
+        refusal = ""
+        if executed and not failure:
+            refusal = whole.prepared(home / executed.split(maxsplit=1)[0], home, dict(files))
+        yield Built(home, command, files, failure, bool(executed), refusal)
 
 
 def gains_of(

@@ -7,12 +7,15 @@ leave its group and outlive it, if they write no output; inputs of a form that n
 """
 
 import random
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import TaskError
+from ..executor import whole
+from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
 from ._modules import by_name
 from ._program_inputs import others_like
@@ -23,6 +26,12 @@ from ._submission import Submission
 
 _OTHER_INPUTS, _TRIED_INPUTS, _LEAST_INPUTS = 8, 64, 4
 _PAIRS, _TIMED_TESTS = 12, 3
+EXECUTED_S = 600.0
+"""Most seconds of one run of a program whose launches are executed."""
+_BY_ITSELF = (
+    "it ends as its harness wants, which says nothing sure: the harness is in its process and tells by the exit code "
+    "alone, which a program can forge"
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class Program:
     """Most seconds of one run."""
     needs_gpu: bool = False
     """Whether it can only run on a GPU."""
+    settings: str = ""
+    """Variables of the benchmark's own for a run that is not timed, as a shell has them: `PROFILING_MODE=1`."""
 
 
 class ProgramForm(ABC):
@@ -110,10 +121,14 @@ def both_on_program(
     """Return both verdicts on a finished program."""
     program = suite.program(data, problem)
     path = next(iter(program.original), "solution" + suite.suffix)
-    with built(program.build, {**program.files, path: candidate.read_text(errors="replace")}) as mine:
+    files = {**program.files, path: candidate.read_text(errors="replace")}
+    executed = _executed(program, device)
+    with built(program.build, files, executed=executed) as mine:
         if mine.failure:
             reason = f"it does not build: {mine.failure}"
             return Theirs(status="error", message=reason), _ours(VerdictStatus.REJECTED, reason, "build")
+        if executed:
+            return _both_executed(program, mine, executed)
         if program.needs_gpu and device == "cpu":
             reason = "it builds; its tests need a GPU"
             return Theirs(status="unknown", message=reason), _undecided(reason)
@@ -122,17 +137,69 @@ def both_on_program(
             return theirs, _judged(program, mine, original)
 
 
+def _executed(program: Program, device: str) -> str:
+    """Return the command that runs a CUDA program by the PTX executor; empty where it is not run so."""
+    by_nvcc = program.build.split()[:1] == ["nvcc"] and shutil.which("nvcc") is not None
+    return program.command if program.needs_gpu and device == "cpu" and by_nvcc and executes() else ""
+
+
+def _both_executed(program: Program, mine: Built, command: str) -> tuple[Theirs, Ours]:
+    """Return both verdicts on a program whose launches are executed; nothing of it is timed."""
+    for test in program.tests:
+        reason, verdict = _where_executed(
+            mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
+        )
+        if verdict is VerdictStatus.UNKNOWN:
+            return Theirs(status="unknown", message=reason), _undecided(reason)
+        if verdict is VerdictStatus.REJECTED:
+            with built(program.build, {**program.files, **program.original}, executed=command) as original:
+                ran = (
+                    original.refusal
+                    or original.failure
+                    or original.run(command, test.stdin, EXECUTED_S, program.settings)
+                )
+                fails = _where_executed(ran)[0]
+            if fails:
+                reason = f"the benchmark's own program fails where it is executed, too: {fails}"
+                return Theirs(status="unknown", message=reason), _undecided(reason)
+            return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
+    return Theirs(status="correct", passed=1, trials=1), _undecided(_BY_ITSELF)
+
+
+def _where_executed(ran: Ran | str) -> tuple[str, VerdictStatus]:
+    """Say why an executed program is not right, and what follows for ours; empty if its exit code says that it is."""
+    if isinstance(ran, str) or ran.late:
+        return ran if isinstance(ran, str) else "its execution takes too long", VerdictStatus.UNKNOWN
+    last = (ran.output.strip().splitlines() or [""])[-1][:500]
+    if ran.code in {whole.FAULT, whole.NOT_EXECUTED}:
+        found = VerdictStatus.REJECTED if ran.code == whole.FAULT else VerdictStatus.UNKNOWN
+        return f"stopped where it is executed: {last}", found
+    return (
+        (f"exit code {ran.code}: {last}", VerdictStatus.REJECTED)
+        if ran.code
+        else ("", VerdictStatus.ACCEPTED)
+    )
+
+
 def fault_of_program(suite: ProgramForm, data: Path, problem: SuiteProblem, device: str) -> str:
     """Say why a problem cannot be judged by: its own program does not build, or fails its tests; empty if it can."""
     program = suite.program(data, problem)
     if not program.original or not program.tests:
         return "it comes without a program of its own" if program.tests else "it comes without tests"
-    with built(program.build, {**program.files, **program.original}) as original:
+    executed = _executed(program, device)
+    with built(program.build, {**program.files, **program.original}, executed=executed) as original:
         if original.failure:
             return f"its own program does not build: {original.failure}"
-        if program.needs_gpu and device == "cpu":
+        if executed:
+            runs = (
+                original.refusal or original.run(executed, t.stdin, EXECUTED_S, program.settings)
+                for t in program.tests
+            )
+            said = [_where_executed(ran)[0] for ran in runs]
+        elif program.needs_gpu and device == "cpu":
             return ""
-        said = [_wrong(suite, program, original, test) for test in program.tests]
+        else:
+            said = [_wrong(suite, program, original, test) for test in program.tests]
         return next((f"its own program fails: {reason}" for reason in said if reason), "")
 
 
@@ -180,6 +247,8 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
         refused = _on_other_inputs(program, mine, original, draw)
         if refused is not None:
             return refused
+    elif any(test.expected is None for test in program.tests):
+        return _undecided(_BY_ITSELF)
     return _timed(program, mine, original, draw)
 
 

@@ -108,15 +108,15 @@ def calling(task: Task, file: Path, symbol: str, call: str) -> Candidate:
     Args:
         task: What it is for; its reference defines `kw_data(tensors)`.
         file: The kernel's Python file.
-        symbol: What the file has to define.
+        symbol: What the file has to define; of several, their names with commas between.
         call: An expression of `symbol` and `data`.
 
     Raises:
         TaskError: the file does not define the symbol.
     """
     text = file.read_text(errors="replace")
-    if symbol not in text:
-        raise TaskError(f"{file} defines no {symbol!r}")
+    if missing := [one for one in symbol.split(", ") if one not in text]:
+        raise TaskError(f"{file} defines no {missing[0]!r}")
     executed = task.reference.executed
     entry = (_EXECUTED if executed else _PLAIN).format(symbol=symbol, call=call)
     sources = (

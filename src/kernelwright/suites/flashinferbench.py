@@ -9,12 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from ..errors import TaskError
 from ..languages.cpp import header
 from ..records import Candidate, ScalarSpec, Split, Task, TensorSpec
 from ..tasks import load_candidate
+from ..tasks._target import COPIES
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
 from ._records import Row, Rules, SuiteProblem, Theirs
+from ._scaled import bytes_of, scaled
 from ._submission import Submission, submission_of
 
 _DEFINITIONS, _WORKLOADS = "definitions", "workloads"
@@ -48,7 +53,8 @@ class FlashInferBench:
         trials=3, tolerance=1e-2, timed=50, seed=0,
         here="the host's clock takes the place of CUPTI, no cache is flushed; at most 4 workloads, from the "
         "smallest to the largest, are loaded, and its rules run on the first; a definition without any gets one of "
-        "small sizes",
+        "small sizes; one that needs more memory than there is becomes another, named `_scaled_N`, with its constant "
+        "axes divided by N",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -70,6 +76,8 @@ class FlashInferBench:
             for given in (line.get("inputs") or {}).values():
                 if given.get("type") == "safetensors":
                     given["path"] = str((data / given["path"]).resolve())
+        if not any(spec.get("path") for line in chosen for spec in (line.get("inputs") or {}).values()):
+            text = _in_memory(text, chosen)
         path = folder / "definition.json"
         path.write_text(text)
         path.with_name("workload.jsonl").write_text("".join(json.dumps(line) + "\n" for line in chosen))
@@ -125,6 +133,16 @@ class FlashInferBench:
         """Return nothing: it screens no text."""
         del candidate
         return ()
+
+
+def _in_memory(text: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return a definition that this machine has memory for at each of its workloads: scaled down if it has to be."""
+    definition, most = json.loads(text), psutil.virtual_memory().available // COPIES
+    given = [{name: int(value) for name, value in line["axes"].items()} for line in lines]
+    try:
+        return scaled(text, lambda axes: all(bytes_of(definition, {**axes, **one}) <= most for one in given))
+    except TaskError:  # what is wrong with it is told where it is loaded
+        return text
 
 
 def solution_of(candidate: Candidate, definition: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import MissingToolError, TaskError
 from ..records import Candidate, Split, Task
+from . import _two_entries
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
@@ -23,6 +24,9 @@ _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 _GENERATOR = re.compile(r"""(?<=Generator\()(?:device=)?(['"])cuda(?::\d+)?\1(?=\))""")
 _IMPORT = re.compile(r"^(?=import |from (?!__future__))", re.MULTILINE)
 _SCALED = re.compile(r"torch\._scaled_mm\(")
+_COUNTS = re.compile(r"(\w+)\.bincount\(\)")
+_NAMED = re.compile(r"^(\w+) = kw_place\.device$", re.MULTILINE)
+"""A constant that names the accelerator: what is made there later is made where it is asked for then."""
 _PLACE = "kw_place.py"
 _PLACED = '''
 import torch
@@ -37,6 +41,11 @@ def scaled_mm(a, b, scale_a, scale_b, bias=None, out_dtype=None):
         return torch._scaled_mm(a, b, scale_a, scale_b, bias=bias, out_dtype=out_dtype)
     found = kw_scaled(a, scale_a) @ kw_scaled(b.t(), scale_b).t()
     return (found if bias is None else found + bias).to(out_dtype)
+
+
+def bincount(values):
+    """Return torch.bincount; where shapes alone are computed, one count of 0, whose part a reference leaves out."""
+    return torch.zeros(1, dtype=torch.int64, device="cpu") if values.is_meta else values.bincount()
 
 
 def kw_scaled(packed, scales):
@@ -141,12 +150,18 @@ class ReferenceKernels:
         """Write the problem's files, on the CPU, and a module around its reference at the first benchmark's sizes."""
         manifest = _manifest(data, problem)
         texts = _texts(data, problem, manifest)
+        evaluator = _evaluator(data, problem, manifest)
+        two = _two_entries.has_two(texts.get("reference.py", ""))
+        if two:
+            texts["reference.py"] = _two_entries.as_one(texts["reference.py"], evaluator)
         if "def ref_kernel" not in texts.get("reference.py", ""):
             raise TaskError(f"the reference of {problem.name} has no `ref_kernel`")
         for name, text in texts.items():
             (folder / name).write_text(text)
         path = folder / PROBLEM
-        tests, benchmarks = (_specs(manifest, kind) for kind in ("tests", "benchmarks"))
+        tests, benchmarks = (
+            _specs(manifest, kind, evaluator if two else "") for kind in ("tests", "benchmarks")
+        )
         if not benchmarks or not tests:
             raise TaskError(f"{problem.name} lists no tests or no benchmarks")
         spec = {k: v for k, v in benchmarks[0].items() if k != "seed"}
@@ -174,18 +189,21 @@ class ReferenceKernels:
 
     def candidate(self, task: Task, file: Path) -> Candidate:
         """Return a candidate that calls `custom_kernel` on the data as the benchmark passes it."""
-        return calling(task, file, "custom_kernel", "custom_kernel(data)")
+        return calling(task, file, *_two_entries.entries_of(_reference(task)))
 
     def submission(self, task: Task, candidate: Candidate) -> Submission | None:
-        """Return a `custom_kernel` that calls the kernel."""
-        return submission_of(task, candidate, _FORM)
+        """Return a `custom_kernel` that calls the kernel; where two entries are asked for, a kernel has no form."""
+        two = "," in _two_entries.entries_of(_reference(task))[0]
+        return None if two else submission_of(task, candidate, _FORM)
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return its tests and the first benchmark at the task's sizes; None if the kernel can only run on a GPU."""
         if needs_gpu(candidate):
             return None
         manifest, workload = _manifest(data, problem), task.split(Split.SEARCH)[0]
-        benchmark = _specs(manifest, "benchmarks")[0]
+        names, call = _two_entries.entries_of(_reference(task))
+        evaluator = _evaluator(data, problem, manifest) if "," in names else ""
+        benchmark = _specs(manifest, "benchmarks", evaluator)[0]
         benchmark |= {k: _resized(v, workload.axes[k]) for k, v in benchmark.items() if k in workload.axes}
         files = [
             {"name": f.path.removesuffix(".py"), "text": f.text}
@@ -193,7 +211,8 @@ class ReferenceKernels:
             if f.path != PROBLEM
         ]
         given = {
-            "files": files, "submission": candidate, "tests": _specs(manifest, "tests"), "benchmark": benchmark,
+            "files": files, "tests": _specs(manifest, "tests", evaluator), "benchmark": benchmark,
+            "submission": f"{candidate}\n\ndef custom_kernel(data):\n    return {call}\n" if evaluator else candidate,
             "secret": secrets.randbelow(2**31), "timed": self.rules.timed,
         }  # fmt: skip
         return Script("reference_kernels", given, float(manifest.get("ranked_timeout") or LIMIT_S))
@@ -262,10 +281,25 @@ def placed(text: str) -> str:
     text, count = _ACCELERATOR.subn(
         lambda m: ".to(kw_place.device)" if m[1] is None else "kw_place.device", _GENERATOR.sub("'cpu'", text)
     )
-    text, products = _SCALED.subn("kw_place.scaled_mm(", text)
-    count += products
+    for named in _NAMED.findall(text):
+        text = re.sub(rf"\b{named}\b(?! = )", "kw_place.device", text)
+    for called, instead in ((_SCALED, "kw_place.scaled_mm("), (_COUNTS, r"kw_place.bincount(\1)")):
+        text, products = called.subn(instead, text)
+        count += products
     return _IMPORT.sub("import kw_place\n", text, count=1) if count else text
 
 
-def _specs(manifest: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [dict(spec) for spec in manifest.get(kind) or () if isinstance(spec, Mapping)]
+def _specs(manifest: Mapping[str, Any], kind: str, evaluator: str = "") -> list[dict[str, Any]]:
+    """Return the entries of tests or benchmarks; with what an evaluator of the problem's own has besides."""
+    specs = [dict(spec) for spec in manifest.get(kind) or () if isinstance(spec, Mapping)]
+    return [_two_entries.complete(spec, evaluator) for spec in specs] if evaluator else specs
+
+
+def _evaluator(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> str:
+    entries = [e for e in manifest.get("files") or () if str(e["name"]) == _EVALUATOR]
+    file = (data / problem.file).parent / str(entries[0]["source"]) if entries else None
+    return file.read_text() if file is not None and file.is_file() else ""
+
+
+def _reference(task: Task) -> str:
+    return next((f.text for f in task.reference.files if f.path == "reference.py"), "")

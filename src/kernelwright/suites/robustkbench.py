@@ -4,18 +4,36 @@ Source: Lange et al., Towards Robust Agentic CUDA Kernel Benchmarking, Verificat
 """
 
 import ast
+import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError
-from ..records import Candidate, Task
+from ..records import Candidate, Split, Task, TensorSpec, Workload
 from ._modules import ModuleForm, copied
+from ._protocol import Script
 from ._records import Rules, SuiteProblem
-from ._submission import Submission
+from ._submission import Submission, submission_of
 
 _FOLDER = "tasks"
+_SAID = {"redundant": "filter_llm_redundancy", "inefficient": "filter_llm_inefficiency"}
+_FORM = """
+
+_known = KNOWN
+
+
+class ModelNew(Model):
+    def forward(self, *arguments, **named):
+        weights, given = self.state_dict(keep_vars=True), (*arguments, *named.values())
+        shapes = tuple(tuple(t.shape) for t in (*given, *weights.values()) if hasattr(t, "shape"))
+        if shapes not in _known:
+            return super().forward(*arguments, **named)
+        return found_kernel(given, weights)
+"""
 
 
 class RobustKBench(ModuleForm):
@@ -33,7 +51,9 @@ class RobustKBench(ModuleForm):
         score="speedup over eager and torch.compile",
         trials=5, tolerance=1e-5, timed=100, seed=42,
         here="a kernel is a Python file with `ModelNew`, or `backward_fn` for a backward pass, since the benchmark's "
-        "own form is CUDA; the first single configuration of a task; 100 timed calls by the host's clock",
+        "own form is CUDA; a task's first single configuration is searched and timed, and by its rules a kernel has to "
+        "be right in each of its several, too, shrunk alike; 100 timed calls by the host's clock; of its filters of "
+        "tasks, those by outputs are computed, and what its language model said is taken from the checkout",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -53,21 +73,95 @@ class RobustKBench(ModuleForm):
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Copy the file, with the sizes and options of its configuration as constants."""
         path = copied(data, problem, folder)
-        source = data / problem.file
-        file = source.with_name(source.name.replace("func_", "config_")).with_suffix(".json")
-        if not file.is_file():
-            raise TaskError(f"{problem.name} has no {file.name} in this checkout")
-        path.write_text(configured(path.read_text(), json.loads(file.read_text()), problem.name))
+        path.write_text(configured(path.read_text(), _configuration(data, problem), problem.name))
         return path
 
     def submission(self, task: Task, candidate: Candidate) -> Submission | None:
-        """Return a `ModelNew`; a kernel for both passes together has no form here."""
-        return None if task.contract.backward else super().submission(task, candidate)
+        """Return a `ModelNew` that calls the kernel at its sizes, and at others the reference.
+
+        A kernel for both passes together has no form here.
+        """
+        if task.contract.backward:
+            return None
+        shapes = {_shapes(w) for w in (*task.split(Split.SEARCH), *task.split(Split.CONFIRM))}
+        return submission_of(task, candidate, _FORM.replace("KNOWN", repr(shapes)))
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return its evaluation on the task's sizes, and in its several settings."""
+        script = super().script(task, candidate, data, problem)
+        if script is None:
+            return None
+        given = _configuration(data, problem)
+        asked = settings_of(given, shrunk_by(given, str(script.given["reference"])))
+        return replace(script, given={**script.given, "settings": asked, "said": _said(data, problem)})
 
     def flags(self, candidate: str) -> tuple[str, ...]:
-        """Return nothing: it screens by asking a language model."""
+        """Return nothing: what it screens are tasks."""
         del candidate
         return ()
+
+
+def _said(data: Path, problem: SuiteProblem) -> list[str]:
+    """Return what the benchmark's language model said of a task, as the checkout has it."""
+    file = (data / problem.file).with_name("filter_results.json")
+    found = json.loads(file.read_text()) if file.is_file() else {}
+    return [f"filter: {name}" for name, field in _SAID.items() if found.get(field)]
+
+
+def settings_of(
+    configurations: Mapping[str, Sequence[Mapping[str, Any]]], by: Mapping[str, float]
+) -> list[dict[str, dict[str, Any]]]:
+    """Return a task's several settings, every initialisation with every input, as the benchmark combines them.
+
+    Args:
+        configurations: Its `config_forward.json` or `config_backward.json`.
+        by: What sizes are multiplied by, by name, where the task was shrunk.
+
+    Example:
+        >>> given = {"multi_input_configs": [{"rows": 8}, {"rows": 2}], "multi_init_configs": [{"init": "random"}]}
+        >>> [one["inputs"] for one in settings_of(given, {"rows": 0.25})]
+        [{'rows': 2}, {'rows': 1}]
+    """
+    inputs, inits, shared = (
+        configurations.get(f"multi_{kind}_configs") or [{}] for kind in ("input", "init", "shared")
+    )
+    found = [
+        {"inputs": _times({**given, **both}, by), "init": _times({**init, **both}, by)}
+        for init, given, both in itertools.product(inits, inputs, shared)
+    ]
+    return found if len(found) > 1 else []
+
+
+def _times(values: Mapping[str, Any], by: Mapping[str, float]) -> dict[str, Any]:
+    return {k: max(1, round(v * by[k])) if type(v) is int and k in by else v for k, v in values.items()}
+
+
+def shrunk_by(configurations: Mapping[str, Sequence[Mapping[str, Any]]], text: str) -> dict[str, float]:
+    """Return what the sizes of a task's text are of those of its first configuration, by name."""
+    first = {
+        k: v
+        for kind in ("input", "init", "shared")
+        for k, v in _first(configurations, f"single_{kind}_configs").items()
+    }
+    found = {}
+    for name, value in first.items():
+        constant = re.search(rf"^{re.escape(name)} = (\d+)$", text, re.MULTILINE)
+        if type(value) is int and value and constant:
+            found[name] = int(constant[1]) / value
+    return found
+
+
+def _shapes(workload: Workload) -> tuple[tuple[int, ...], ...]:
+    return tuple(s.shape for s in (*workload.arguments, *workload.state) if isinstance(s, TensorSpec))
+
+
+def _configuration(data: Path, problem: SuiteProblem) -> dict[str, Any]:
+    source = data / problem.file
+    file = source.with_name(source.name.replace("func_", "config_")).with_suffix(".json")
+    if not file.is_file():
+        raise TaskError(f"{problem.name} has no {file.name} in this checkout")
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
 
 
 def configured(text: str, configurations: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:

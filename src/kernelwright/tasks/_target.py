@@ -17,7 +17,7 @@ from .forms._local_imports import local_imports
 from .forms._source import read_text, run_source
 from .inputs._draw import bytes_of
 
-_COPIES = 3
+COPIES = 3
 """How many times a workload's tensors are in memory at once: inputs, a copy, the oracle's."""
 _MOST_MINUTES = 3.0
 _WORDS = (".md", ".txt")
@@ -150,7 +150,7 @@ def _file_of(function: Callable[..., Any]) -> str:
 
 def _check_memory(task: Task) -> None:
     largest = max(task.workloads, key=_bytes)
-    needed, free = _bytes(largest) * _COPIES, psutil.virtual_memory().available
+    needed, free = _bytes(largest) * COPIES, psutil.virtual_memory().available
     if needed > free:
         raise TaskError(
             f"{task.name}: workload {largest.name!r} needs about {needed / 1e9:.1f} GB and "

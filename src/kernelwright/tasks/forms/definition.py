@@ -66,7 +66,10 @@ def load(
     distinct = _distinct(searches)
     left = len(searches) - len(distinct)
     again = [f"left out: {left} workloads of the same sizes as an earlier one"] if left else []
-    notes = tuple(dict.fromkeys((*maker.notes, *(note for _, more in fitted for note in more), *again)))
+    said = map(str, definition.get("notes") or ())
+    notes = tuple(
+        dict.fromkeys((*said, *maker.notes, *(note for _, more in fitted for note in more), *again))
+    )
     files = [
         SourceFile(path=_REFERENCE, text=definition["reference"]),
         SourceFile(path=_DEFINITION, text=text),

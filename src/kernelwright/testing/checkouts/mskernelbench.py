@@ -19,5 +19,5 @@ int main() {
 FILES = {
     "origin/bf16/doubled_bf16.cu": _KERNEL % "",
     "origin/bf16/test_doubled_bf16.cu": _PROGRAM % (_KERNEL % "_optimized", _KERNEL % "_origin"),
-    "origin/fp32/doubled.cu": _KERNEL % "",
+    "origin/fp32/doubled.cu": (_KERNEL % "").replace("_bf16", ""),
 }

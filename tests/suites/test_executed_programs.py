@@ -1,0 +1,104 @@
+"""Whole CUDA programs where there is no GPU: their launches are executed, and what is at fault ends them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kernelwright.suites import diagnose, get_suite, judge_both, setup, standing_of
+from kernelwright.testing import made_up_checkout
+from kernelwright.testing.checkouts import compute_eval
+
+pytestmark = [pytest.mark.long, pytest.mark.needs("nvcc"), pytest.mark.needs("no GPU")]
+HEADER = "void doubled(const int* x, int* y, int n);\n"
+SOLUTION = """#include "doubled.h"
+
+__global__ void kernel(const int* x, int* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+
+void doubled(const int* x, int* y, int n) { kernel<<<(n + 63) / 64, 64>>>(x, y, n); }
+"""
+HARNESS = """#include "doubled.h"
+#include <cstdio>
+
+int main(int count, char** words) {
+    int x[100], *a, *b;
+    for (int i = 0; i < 100; i++) x[i] = i;
+    cudaMalloc(&a, sizeof x);
+    cudaMalloc(&b, sizeof x);
+    cudaMemcpy(a, x, sizeof x, cudaMemcpyHostToDevice);
+    doubled(a, b, 100);
+    if (cudaDeviceSynchronize() != cudaSuccess) return 3;
+    cudaMemcpy(x, b, sizeof x, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 100; i++) if (x[i] != 2 * i) { std::puts("mismatch"); return count; }
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    problem = {
+        **compute_eval._PROBLEM,
+        "context_files": [{"path": "include/doubled.h", "content": HEADER}],
+        "test_files": [{"path": "test/main.cu", "content": HARNESS}],
+        "baseline_solution": {"files": [{"path": "solution.cu", "content": SOLUTION}]},
+        "build_command": "nvcc -I include -o test.out solution.cu test/*.cu",
+        "test_command": "./test.out --perf",
+    }
+    data = made_up_checkout("compute-eval", tmp_path / "data")
+    (data / "data/releases/2026-1-problems.tar.gz").write_bytes(
+        compute_eval._archive(json.dumps(problem) + "\n")
+    )
+    return data
+
+
+def judged(data, text):
+    suite = get_suite("compute-eval")
+    (problem,) = suite.problems(data)
+    file = data / f"{problem.name}.cu"
+    file.write_text(text)
+    with setup(suite, data, device="cpu") as given:
+        return judge_both(given, problem, file)
+
+
+def test_a_right_program_is_correct_by_their_rules_and_stays_unknown_by_ours(checkout):
+    suite = get_suite("compute-eval")
+    row = judged(checkout, SOLUTION)
+    assert (row.theirs.status, row.theirs.passed, row.theirs.time_us) == ("correct", 1, None)
+    assert (standing_of(row), row.ours.verdict) == ("unknown", "unknown")
+    with setup(suite, checkout, device="cpu") as given:
+        (found,) = diagnose(given, suite.problems(checkout), admits=False)
+    assert found.loads, found.reason
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (("2 * x[i]", "3 * x[i]"), "exit code 2: mismatch"),
+    (("if (i < n) ", ""), "stopped where it is executed: out-of-bounds"),
+])  # fmt: skip
+def test_a_wrong_program_and_one_at_fault_are_refused(checkout, change, said):
+    row = judged(checkout, SOLUTION.replace(*change))
+    assert (row.theirs.status, row.ours.verdict) == ("wrong", "rejected")
+    assert said in row.ours.reason
+
+
+def test_what_is_not_executed_is_unknown_by_both(checkout):
+    calls = SOLUTION.replace("{ kernel<<<", "{ cudaProfilerStart(); kernel<<<")
+    row = judged(checkout, "#include <cuda_profiler_api.h>\n" + calls)
+    assert (row.theirs.status, row.ours.verdict) == ("unknown", "unknown")
+    assert "not executed: cudaProfilerStart" in row.ours.reason
+
+
+def test_where_the_benchmarks_own_program_fails_too_nothing_is_refused(checkout, monkeypatch):
+    """A program may ask for more than the device that is executed has."""
+    wrong, kept = SOLUTION.replace("2 * x[i]", "3 * x[i]"), get_suite("compute-eval").program
+
+    def changed(_, data, problem):
+        return replace(kept(data, problem), original={"solution.cu": wrong})
+
+    monkeypatch.setattr("kernelwright.suites.computeeval.ComputeEval.program", changed)
+    row = judged(checkout, wrong)
+    assert (row.theirs.status, row.ours.verdict) == ("unknown", "unknown")
+    assert "own program fails where it is executed, too" in row.ours.reason
