@@ -186,3 +186,29 @@ def test_a_worker_that_cannot_map_what_is_lent_lives_on(offered):
     start, pool = offered
     assert not start(True, lambda device: holder(broken=True))
     assert pool.not_held.startswith(("ValueError", "OSError", "PermissionError")), pool.not_held
+
+
+def test_a_device_that_does_not_answer_is_used_by_others(offered):
+    _, pool = offered
+    pool._holder = holder()
+
+    def silent():
+        raise DriverError("the GPU let no kernel of the judge's run for 5 s")
+
+    pool._holder.sentry.look = silent
+    assert pool.taken_by_others_us() > 0
+
+
+def test_memory_of_a_device_that_failed_is_left(pools):
+    pool, held = pools("none"), holder()
+    pool.arena.reset()
+    with pool.worker(payload("def run(x): return x\n")) as worker:
+        worker.borrow(held)
+        worker.bind_all([[pool.arena.place(torch.ones(4))]], vector(), late=True)
+        [made] = held.made
+
+        def failed():
+            raise DriverError("cuMemUnmap answered 700")
+
+        made.close = failed
+    assert not worker.alive

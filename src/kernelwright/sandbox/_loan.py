@@ -6,7 +6,7 @@ Does not cover: see `_holder` and `_sentry`.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..system.resources import Resource
 from ._arena import Arena
@@ -75,7 +75,8 @@ class Loan(Resource):
     def close(self) -> None:
         """Let go of the memory."""
         for memory in self._memories.values():
-            memory.close()
+            with suppress(DriverError):  # of a device that failed: nothing is left to give back
+                memory.close()
         self._memories.clear()
         self._bound.clear()
 
