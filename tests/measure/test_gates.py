@@ -166,3 +166,14 @@ def test_work_after_the_reply_fails():
 def test_a_gpu_that_others_use_decides_nothing():
     assert of_gpu(held(600.0, 160.0, shared_us=900.0)).status == "unknown"
     assert of_gpu(held(0.0, 160.0, shared_us=900.0)).status == "pass"
+
+
+def test_outputs_that_the_judge_could_read_of_all_but_the_candidate_are_no_reason_to_trust_it():
+    def measured(unread):
+        blocks = timing(500.0, 100.0, 500.0).blocks
+        fetched = ({"candidate": 100.0} if i < unread else {} for i in range(len(blocks)))
+        told = tuple(b.model_copy(update={"fetch_us": f}) for b, f in zip(blocks, fetched, strict=True))
+        return Timing(variants=(), cache="warm", device="d", blocks=told)
+
+    assert status(gates(measured(3), cores=2, contract=Contract()), "deferred-work") == "pass"
+    assert status(gates(measured(4), cores=2, contract=Contract()), "deferred-work") == "unknown"

@@ -73,6 +73,16 @@ class Library:
         held, _ = self.mappings[address.value]
         held[: size.value] = ctypes.string_at(source.value, size.value)
 
+    def _IpcGetMemHandle(self, handle, address):
+        handle._obj.content[0] = address.value
+
+    def _IpcOpenMemHandle(self, address, handle, flags):
+        assert flags == 1
+        address._obj.value = 1000 + handle.content[0]
+
+    def _MemcpyDtoHAsync(self, target, address, size, stream):
+        ctypes.memset(target.value, address.value & 0xFF, size.value)
+
     def _LaunchKernel(self, kernel, *rest):
         sizes, (words, more) = rest[:6], rest[8:]
         assert sizes == (1,) * 6
@@ -143,3 +153,14 @@ def test_a_device_without_it_is_held(library, monkeypatch):
     looked = []
     monkeypatch.setattr(_holder, "Sentry", lambda driver: SimpleNamespace(look=lambda: looked.append(driver)))
     assert looked == [open_holder("cuda:1").driver]
+
+
+def test_another_s_allocation_is_opened_by_its_handle_and_read(library):
+    made, driver = library(), Driver(0)
+    address = driver.opened(driver.offered(7))
+    assert address == 1007
+    content = torch.zeros(4, dtype=torch.uint8)
+    driver.read(address, content.data_ptr(), 4)
+    assert content.tolist() == [1007 & 0xFF] * 4
+    driver.closed(address)
+    assert made.asked[-1] == "cuIpcCloseMemHandle"

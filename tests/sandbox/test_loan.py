@@ -1,12 +1,16 @@
 """What the judge lends a worker on a GPU, with a memory file in its place: nothing is there before the clock starts."""
 
+import ctypes
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from kernelwright.sandbox import FailureKind, Reply, WorkerFailure, _pool, _worker
 from kernelwright.sandbox._driver import DriverError
+from kernelwright.sandbox._memory import read_memory
+from kernelwright.sandbox._segments import Segments
 from kernelwright.sandbox._sentry import Seen
 
 from .conftest import payload, vector
@@ -143,6 +147,87 @@ def test_a_worker_that_does_not_say_that_it_is_ready_is_not_waited_for_as_long_a
     assert caught.value.kind is FailureKind.TIMEOUT
 
 
+DEFERS = """
+import sys
+import torch
+due = []
+state = sys.modules["kernelwright.sandbox._worker_state"].WorkerState
+first = state.facts
+def facts(self, index):
+    for x, out in due:
+        out.copy_(x + 1)
+    return first(self, index)
+state.facts = facts
+def run(x):
+    due.append((x, torch.zeros_like(x)))
+    return due[-1][1]
+"""
+"""Computes when its outputs are asked for."""
+
+
+@pytest.fixture
+def on_device(pools):
+    """Call a candidate whose outputs the judge finds in the worker's memory, as on a GPU, unless they are `unknown`."""
+
+    def called(text, *, unknown=False):
+        pool, held = pools("none"), holder()
+        pool.arena.reset()
+        with pool.worker(payload(text)) as worker:
+            worker.borrow(held)
+            worker.reads_frozen = False
+            segments = Segments(Device(worker.pid))
+            segments.learn([] if unknown else [(0, 1 << 62, "00")])
+            worker._loan.segments.close()
+            worker._loan.segments = SimpleNamespace(learn=lambda said: None, close=segments.close)
+            worker._transfer.read = segments.read
+            slot = pool.arena.place(torch.zeros(4))
+            numbers = worker.bind_all([[slot]], vector(), late=True)
+            reply = worker.call(numbers, fill=lambda: pool.arena.refill(slot, torch.ones(4)))
+            return worker.fetch(reply.first)
+
+    return called
+
+
+class Device:
+    """A driver by which the memory of a process is opened, at the addresses that it has there."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def enter(self):
+        pass
+
+    def opened(self, handle):
+        assert handle == b"\0"
+        return 0
+
+    def read(self, address, target, size_bytes):
+        content = read_memory(self.pid, address, size_bytes)
+        if content is None:
+            raise DriverError("cuMemcpyDtoHAsync_v2 answered 1")
+        ctypes.memmove(target, content.data_ptr(), size_bytes)
+
+    def closed(self, address):
+        pass
+
+
+def test_outputs_on_a_device_are_read_while_the_worker_is_stopped(on_device):
+    fetched = on_device("def run(x): return x + 1\n")
+    assert fetched.frozen
+    assert fetched.outputs[0].tolist() == [2.0] * 4
+
+
+def test_work_that_is_put_off_until_outputs_are_asked_for_is_not_in_them(on_device):
+    assert on_device(DEFERS).outputs[0].tolist() == [0.0] * 4
+    assert on_device(DEFERS, unknown=True).outputs[0].tolist() == [2.0] * 4, "the worker copied"
+
+
+def test_outputs_in_memory_that_is_not_known_are_copied_by_the_worker(on_device):
+    fetched = on_device("def run(x): return x + 1\n", unknown=True)
+    assert not fetched.frozen
+    assert fetched.outputs[0].tolist() == [2.0] * 4
+
+
 @pytest.fixture
 def offered(pools, monkeypatch):
     """Start workers that pass for a GPU's, trusted or not, on a pool that has tried nothing yet."""
@@ -186,3 +271,29 @@ def test_a_worker_that_cannot_map_what_is_lent_lives_on(offered):
     start, pool = offered
     assert not start(True, lambda device: holder(broken=True))
     assert pool.not_held.startswith(("ValueError", "OSError", "PermissionError")), pool.not_held
+
+
+def test_a_device_that_does_not_answer_is_used_by_others(offered):
+    _, pool = offered
+    pool._holder = holder()
+
+    def silent():
+        raise DriverError("the GPU let no kernel of the judge's run for 5 s")
+
+    pool._holder.sentry.look = silent
+    assert pool.taken_by_others_us() > 0
+
+
+def test_memory_of_a_device_that_failed_is_left(pools):
+    pool, held = pools("none"), holder()
+    pool.arena.reset()
+    with pool.worker(payload("def run(x): return x\n")) as worker:
+        worker.borrow(held)
+        worker.bind_all([[pool.arena.place(torch.ones(4))]], vector(), late=True)
+        [made] = held.made
+
+        def failed():
+            raise DriverError("cuMemUnmap answered 700")
+
+        made.close = failed
+    assert not worker.alive

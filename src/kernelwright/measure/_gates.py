@@ -18,6 +18,8 @@ GPU_HELD = "gpu-held"
 """Name of the check of what had a GPU while the judge held it."""
 _SHOWN = 0.5
 """Share of the gain that must remain when call and fetch are added."""
+_UNREAD_SHARE = 0.25
+"""Share of the blocks in which a GPU's outputs may be copied by the candidate's worker alone: its memory has grown."""
 _NOTABLE = 1.05
 """Ratio below which there is no gain that deferred work could explain."""
 _LEVEL = 0.005
@@ -58,6 +60,11 @@ def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
 def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Finding:
     """Compare the gain in call time with the gain in call and fetch together, by either clock."""
     check = "deferred-work"
+    every = [block for blocks in by_workload.values() for block in blocks]
+    unread = [block for block in every if set(block.fetch_us) == {CANDIDATE} and len(block.times_us) > 1]
+    if len(unread) > _UNREAD_SHARE * len(every):
+        message = "outputs lie where the judge cannot read them while the worker is stopped; let torch allocate them"
+        return Finding(check=check, status=CheckStatus.UNKNOWN, message=message)
     for (workload, _), blocks in by_workload.items():
         for variant in sorted(set(blocks[0].times_us) - {CANDIDATE}):
             if any(variant not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):

@@ -11,6 +11,7 @@ from typing import Any
 
 _PINNED, _DESCRIPTOR, _ON_DEVICE, _READ_WRITE, _NOT_BLOCKING = 1, 1, 1, 3, 1
 _MAPPED_EVERYWHERE = 3
+_HANDLE_BYTES, _LAZY_PEERS = 64, 1
 _LIBRARY = "libcuda.so.1"
 _U64, _SIZE, _POINTER = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
 
@@ -32,6 +33,10 @@ class _Properties(ctypes.Structure):
 
 class _Access(ctypes.Structure):
     _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = [("content", ctypes.c_ubyte * _HANDLE_BYTES)]
 
 
 class Driver:
@@ -102,6 +107,28 @@ class Driver:
         stream = self.stream()
         self._ask("cuMemcpyHtoDAsync_v2", _U64(address), _POINTER(source), _SIZE(size_bytes), stream)
         self.wait(stream)
+
+    def read(self, address: int, target: int, size_bytes: int) -> None:
+        """Copy from the device to the host, and wait."""
+        stream = self.stream()
+        self._ask("cuMemcpyDtoHAsync_v2", _POINTER(target), _U64(address), _SIZE(size_bytes), stream)
+        self.wait(stream)
+
+    def offered(self, address: int) -> bytes:
+        """Return the handle by which another process opens an allocation, of which this is the first address."""
+        handle = _Handle()
+        self._ask("cuIpcGetMemHandle", ctypes.byref(handle), _U64(address))
+        return bytes(handle.content)
+
+    def opened(self, handle: bytes) -> int:
+        """Return the address at which this process sees another's allocation."""
+        address, given = _U64(), _Handle((ctypes.c_ubyte * _HANDLE_BYTES).from_buffer_copy(handle))
+        self._ask("cuIpcOpenMemHandle_v2", ctypes.byref(address), given, _LAZY_PEERS)
+        return address.value
+
+    def closed(self, address: int) -> None:
+        """Let go of another's allocation."""
+        self._ask("cuIpcCloseMemHandle", _U64(address))
 
     def host_memory(self, size_bytes: int) -> int:
         """Return the address of host memory that kernels reach by the same address; it stays."""

@@ -6,13 +6,14 @@ Does not cover: see `_holder` and `_sentry`.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..system.resources import Resource
 from ._arena import Arena
 from ._connection import Connection
 from ._driver import DriverError
 from ._holder import DeviceMemory, Holder
+from ._segments import Segments
 from ._types import Held
 
 _SPARE = 1.25
@@ -27,6 +28,8 @@ class Loan(Resource):
         self._memories: dict[int, DeviceMemory] = {}
         self._bound: dict[int, Arena] = {}
         self._held: Held | None = None
+        self.segments = Segments(holder.driver)
+        """What of the worker's own memory on the device the judge can read."""
 
     def bind(self, arena: Arena, deadline_s: float) -> None:
         """Let the worker see on the device what the arena holds now; it must have mapped the arena."""
@@ -75,9 +78,11 @@ class Loan(Resource):
     def close(self) -> None:
         """Let go of the memory."""
         for memory in self._memories.values():
-            memory.close()
+            with suppress(DriverError):  # of a device that failed: nothing is left to give back
+                memory.close()
         self._memories.clear()
         self._bound.clear()
+        self.segments.close()
 
     def _replaced(self, arena: Arena, size_bytes: int, deadline_s: float) -> DeviceMemory:
         memory = self._holder.memory(size_bytes)

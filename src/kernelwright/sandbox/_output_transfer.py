@@ -2,13 +2,14 @@
 
 Covers: outputs as they were when the clock stopped (read while nothing of the worker runs); bytes that a
 worker says it copied but did not (the shared memory is poisoned before each use); sizes beyond reason.
-Does not cover: outputs on a GPU, and machines where reading another process's memory is refused: those are
-copied by the worker itself, after it was let go on, and `Pool.layers` does not name `frozen-read`.
+Does not cover: outputs on a GPU that `_segments` does not find, and machines where reading another process's memory is
+refused: those are copied by the worker itself, after it was let go on, and `Pool.layers` does not name `frozen-read`.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -48,6 +49,8 @@ class OutputTransfer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._region = OutputRegion()
+        self.read: Callable[[int, int], Tensor | None] = partial(read_memory, connection.pid)
+        """Copies bytes at an address of the stopped worker; none where they cannot be read."""
         self._expected_bytes = self._poisoned_bytes = 0
 
     def expect(self, outputs: Sequence[TensorSpec]) -> None:
@@ -163,7 +166,7 @@ class OutputTransfer:
         most = _ROOM * self._expected_bytes + _LEAST_ROOM_BYTES
         if not 0 <= size <= most or not 0 <= address < 1 << 63:
             return Snapshot(None, isinstance(place, int), lazy)
-        return Snapshot(read_memory(self._connection.pid, address, size), isinstance(place, int), lazy)
+        return Snapshot(self.read(address, size), isinstance(place, int), lazy)
 
     def _tensor(self, snapshot: Snapshot, fact: OutputFact) -> Tensor:
         dtype: torch.dtype = getattr(torch, fact.dtype)

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -163,12 +164,16 @@ class Pool(Resource):
         """Look for a moment whether something uses a GPU that the judge holds; 0 where it holds none.
 
         Returns:
-            Microseconds that something had it; no candidate may be there.
+            Microseconds that something had it; where it did not answer, those that were waited. No candidate may be
+            there.
         """
         if self._holder is None:
             return 0.0
-        looks = [self._holder.sentry.look() for _ in range(_LOOKS)]
-        return sum(seen.lost_us for seen in looks)
+        begun = time.perf_counter()
+        try:
+            return sum(self._holder.sentry.look().lost_us for _ in range(_LOOKS))
+        except DriverError:
+            return 1e6 * (time.perf_counter() - begun)
 
     def close(self) -> None:
         """Kill every worker and zygote and remove what was staged."""

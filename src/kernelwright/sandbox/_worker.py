@@ -28,7 +28,8 @@ from ._holder import Holder
 from ._loan import Loan
 from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, Snapshot
-from ._types import Argument, Fetched, OutputFact, Reply, Slot
+from ._requests import arenas_of, encoded, slot_message
+from ._types import Argument, Fetched, OutputFact, Reply
 from ._worker_process import WorkerProcess
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
@@ -36,6 +37,7 @@ _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
+_SEGMENTS = TypeAdapter(tuple[tuple[NonNegativeInt, NonNegativeInt, str], ...])
 _COUNTERS = TypeAdapter(dict[str, float])
 _TIMES = TypeAdapter(tuple[ModelledTime, ...])
 _STATE_DEADLINE_S = 60.0
@@ -49,6 +51,8 @@ class _Call:
 
     places: object
     outputs: tuple[TensorSpec, ...]
+    on_device: bool = False
+    """Whether the judge may find the outputs in the worker's memory on a GPU."""
 
 
 class Worker(WorkerProcess):
@@ -75,6 +79,8 @@ class Worker(WorkerProcess):
     def borrow(self, holder: Holder) -> None:
         """Take the arguments of timed calls from memory of the judge's on a GPU."""
         self._loan = Loan(holder, self._connection)
+        if self.on_gpu:
+            self._transfer.read = self._loan.segments.read
 
     def try_borrowing(self, holder: Holder, arena: Arena, *, deadline_s: float = 30.0) -> None:
         """Find out whether it can be done; raises `DriverError` where we cannot, `WorkerFailure` where it cannot."""
@@ -107,7 +113,7 @@ class Worker(WorkerProcess):
         """
         size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192
         with Arena(size) as arena:
-            tensors = [[name, _slot(arena.place(t.detach().cpu()))] for name, t in state.items()]
+            tensors = [[name, slot_message(arena.place(t.detach().cpu()))] for name, t in state.items()]
             self._map(arena, deadline_s)
             message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place}
             try:
@@ -161,13 +167,13 @@ class Worker(WorkerProcess):
             deadline_s: seconds.
         """
         loan = self._loan if late else None
-        for number in sorted(_arenas(sets)):
+        for number in sorted(arenas_of(sets)):
             self._map(self._arena(number), deadline_s)
             if loan is not None:
                 loan.bind(self._arena(number), deadline_s)
         message: Message = {
             "op": "bind",
-            "sets": [[_encoded(a) for a in arguments] for arguments in sets],
+            "sets": [[encoded(a) for a in arguments] for arguments in sets],
             "outputs": [o.model_dump(mode="json") for o in outputs],
             "late": loan is not None,
         }
@@ -176,6 +182,11 @@ class Worker(WorkerProcess):
             raise self._connection.reject(f"bind made {len(made)} sets of {len(sets)}")
         self._transfer.expect(outputs)
         self._sets |= dict.fromkeys(made, tuple(outputs))
+        if loan is not None:
+            said = self._transfer.parse(
+                _SEGMENTS, self._connection.ask({"op": "segments"}, deadline_s), "segments"
+            )
+            loan.segments.learn(said)
         return made
 
     def push(self, number: int, *, deadline_s: float = 30.0) -> None:
@@ -236,7 +247,8 @@ class Worker(WorkerProcess):
         if not isinstance(places, list) or len(places) != len(sets):
             raise self._connection.reject("the worker did not say where the outputs lie")
         first = len(self._calls)
-        self._calls += [_Call(p, self._sets.get(n, ())) for p, n in zip(places, sets, strict=True)]
+        on_device = loan is not None
+        self._calls += [_Call(p, self._sets.get(n, ()), on_device) for p, n in zip(places, sets, strict=True)]
         device_us = self._transfer.parse(_MICROSECONDS, reply, "device_us")
         return Reply(time_us, cpu_us, _inspection.threads(self.pid), first, device_us, held)
 
@@ -270,7 +282,7 @@ class Worker(WorkerProcess):
         snapshots = self._snapshots(call)
         facts = self._facts({"op": "facts", "index": index}, deadline)
         outputs = None
-        if self.reads_frozen and call.outputs:
+        if snapshots or (self.reads_frozen and call.outputs):
             outputs = self._transfer.interpret(snapshots, facts, call.outputs)
         frozen = outputs is not None
         if outputs is None:
@@ -340,11 +352,13 @@ class Worker(WorkerProcess):
         self._connection.rest()
 
     def _snapshots(self, call: _Call) -> list[Snapshot]:
-        if not self.reads_frozen or not call.outputs:
+        if not (self.reads_frozen or call.on_device) or not call.outputs:
             return []
         if not self._connection.freezer.frozen:
             self._connection.rest()
-        return self._transfer.snapshots(call.places, call.outputs)
+        snapshots = self._transfer.snapshots(call.places, call.outputs)
+        found = all(snapshot.raw is not None for snapshot in snapshots)
+        return snapshots if found or not call.on_device else []
 
     def _facts(self, message: Message, deadline: float) -> tuple[OutputFact, ...]:
         reply = self._connection.ask(message, max(0.0, deadline - time.monotonic()))
@@ -369,29 +383,3 @@ class Worker(WorkerProcess):
         self._mapped.discard(arena.number)
         if self.alive:
             self._connection.ask({"op": "unmap", "arena": arena.number}, _STATE_DEADLINE_S)
-
-
-def _slot(slot: Slot) -> Message:
-    return {
-        "arena": slot.arena, "offset": slot.offset, "nbytes": slot.nbytes, "shape": list(slot.shape),
-        "strides": list(slot.strides), "dtype": slot.dtype,
-    }  # fmt: skip
-
-
-def _encoded(argument: Argument) -> Message:
-    if isinstance(argument, Slot):
-        return {"slot": _slot(argument)}
-    if isinstance(argument, Sequence) and not isinstance(argument, str):
-        return {"list": [_encoded(a) for a in argument]}
-    return {"scalar": argument}
-
-
-def _arenas(arguments: Sequence[Argument | Sequence[Argument]]) -> set[int]:
-    """Number the arenas that hold the tensors of arguments or of sets of them."""
-    found: set[int] = set()
-    for argument in arguments:
-        if isinstance(argument, Slot):
-            found.add(argument.arena)
-        elif isinstance(argument, list | tuple):
-            found |= _arenas(argument)
-    return found

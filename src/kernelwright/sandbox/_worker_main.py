@@ -58,6 +58,7 @@ class Worker:
             "probe": probe,
             "audit": lambda _: WITNESS.report(),
             "seed": lambda m: _seed(m["value"]),
+            "segments": lambda _: {"segments": self._holder.segments()},
             "lend": lambda m: self._holder.lend(m["arena"], self._descriptors.pop(), m["bytes"]),
             "bind": lambda m: {"numbers": self._holder.bind(m["sets"], m["outputs"], late=m["late"])},
             "push": lambda m: self._holder.push(m["set"]),

@@ -23,6 +23,7 @@ from ._deployed import Deployed, own
 from ._gradient import differentiated
 from ._memory import mapped
 from ._operator_isolation import silenced
+from ._segments import segments
 from ._self_report import WITNESS, Spans, flatten, output_fact, places, span
 from ._types import DRIVERS, Gradient, OperatorIsolation
 from ._watch import Watch
@@ -122,6 +123,10 @@ class WorkerState:
         self._lent[arena] = _cuda.Lent.of(descriptor, size_bytes, self._device)
         os.close(descriptor)
         return {}
+
+    def segments(self) -> list[tuple[int, int, str]]:
+        """Say where torch's memory on the device is, so that the judge can read outputs itself; nothing on a CPU."""
+        return segments(self._device) if _cuda.is_gpu(self._device) else []
 
     def unmap(self, arena: int) -> Message:
         """Forget shared memory; it goes when the last tensor over it does."""
