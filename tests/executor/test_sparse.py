@@ -116,9 +116,8 @@ def multiplied(form, ways, spoil=None, selector_text=None):
         body += ", ".join(
             names(letter, regs) for letter, regs in (("d", held), ("a", count), ("b", count), ("c", held))
         )
-        body += (
-            f", %e0, {selector};\nst.global{vector[held]}.b32 [%at4+{n * 128 * held}], {names('d', held)};\n"
-        )
+        body += f", %e0, {selector_text or selector};\n"
+        body += f"st.global{vector[held]}.b32 [%at4+{n * 128 * held}], {names('d', held)};\n"
     registers = ".reg .b32 %a<4>, %b<4>, %c<4>, %d<4>, %e<1>;"
     ptx = lanes(5, registers, body, (4 * count, 4 * count, 4 * held, 4, 4 * held))
     out = np.zeros((len(ways), 32, held), np.uint32)
