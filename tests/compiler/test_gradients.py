@@ -27,7 +27,8 @@ CASES = {
 }  # fmt: skip
 LAYER = (
     "import torch\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-    "        self.inner = torch.nn.Linear(20, 24)\n    def forward(self, x):\n        return torch.relu(self.inner(x))\n"
+    "        self.inner = torch.nn.Linear(20, 24)\n    def forward(self, x):\n"
+    "        return torch.relu(self.inner(x))\n"
     "def get_inputs():\n    return [torch.randn(12, 20)]\ndef get_init_inputs():\n    return []\n"
 )
 
@@ -35,9 +36,7 @@ LAYER = (
 def problem_of(folder, name):
     declared, sizes, given, body = CASES[name]
     path = folder / "task.py"
-    path.write_text(
-        f"{HEAD}@kw.task({declared}, workloads=[{sizes}])\ndef step({given}):\n    {body}\n"
-    )
+    path.write_text(f"{HEAD}@kw.task({declared}, workloads=[{sizes}])\ndef step({given}):\n    {body}\n")
     return Problem(load_task(str(path), backward=True))
 
 
@@ -120,5 +119,5 @@ def test_a_reference_whose_gradients_cannot_be_traced_says_why(tmp_path, monkeyp
         raise RuntimeError("no such thing\nand more")
 
     monkeypatch.setattr("kernelwright.compiler.graph._read.trace_step", refuses)
-    with pytest.raises(NotSchedulable, match="forward and gradients have no graph: no such thing$"):
+    with pytest.raises(NotSchedulable, match=r"forward and gradients have no graph: no such thing$"):
         read(problem)

@@ -11,10 +11,11 @@
 // Source: Dao, FlashAttention-2 (2023), section 3.1; weights of a tile are kept here rather than computed twice.
 //
 // The kernel gives functions of vectors:
-//   query(b, m, d, lanes), key(b, n, d, lanes), value(b, n, e, lanes), slope(b, m, e, lanes),
+//   query(b, m, d, lanes), key(b, n, d, lanes), slope(b, m, e, lanes), value(b, n, e, lanes),
+//   query_rows, key_rows, slope_rows, value_rows  the same for the products that are results, as those read them,
 //   score(sum, b, m, n, lanes), through(weight, sum, total, b, m, n, lanes),
 //   masked(b, m, end_m, n, end_n)                  as in `attention.h`,
-//   out, of_query(sum, b, m, e, lanes), of_key, of_value(sum, b, n, d, lanes)     what is fused after, and the store.
+//   of_out, of_query(sum, b, m, e, lanes), of_key, of_value(sum, b, n, d, lanes)  what is fused after, and the store.
 #pragma once
 #include "attention.h"
 
@@ -29,8 +30,8 @@ template <class T> constexpr bool kAsked = !std::is_same_v<T, Unasked>;
 constexpr int64_t kTileScores = 1 << 15;  // weights of a tile of rows, and as many changes, that the second cache holds
 constexpr int64_t kLeastTile = 4 * kTileRows, kMostTile = 8 * kTileRows;  // rows: sums over rows are read and written once a tile
 
-template <bool safe, class Query, class Key, class Value, class Slope, class Score, class Through, class Masked, class Out,
-          class OfQuery, class OfKey, class OfValue>
+template <bool safe, class Query, class Key, class Slope, class Value, class Score, class Through, class Masked, class OfOut,
+          class ValueRows, class OfQuery, class KeyRows, class OfKey, class QueryRows, class OfValue, class SlopeRows>
 struct AttentionGradient {
   static constexpr int R = kTileRows;
   static constexpr int64_t kPanel = 2 * W;
@@ -40,21 +41,25 @@ struct AttentionGradient {
   const AttentionShape& s;
   Query query;
   Key key;
-  Value value;
   Slope slope;
+  Value value;
   Score score;
   Through through;
   Masked masked;
-  Out out;
+  OfOut of_out;
+  ValueRows value_rows;
   OfQuery of_query;
+  KeyRows key_rows;
   OfKey of_key;
+  QueryRows query_rows;
   OfValue of_value;
+  SlopeRows slope_rows;
 
   static int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of * of; }
   int64_t depth() const { return whole(s.inner, W); }
   int64_t width() const { return whole(s.columns, W); }
   int64_t panels() const { return (s.keys + kPanel - 1) / kPanel; }
-  int64_t across() const { return panels() * kPanel; }
+  int64_t across() const { return std::max<int64_t>(1, panels()) * kPanel; }
   int64_t score_row() const { return across() + W; }  // from a row to the next: not at the same places in the cache
   int64_t tile_rows() const { return std::clamp(kTileScores / across() / R * R, kLeastTile, kMostTile); }
 
@@ -63,30 +68,31 @@ struct AttentionGradient {
         changes, sums;
     explicit Room(const AttentionGradient& a)
         : key_panels(a.across() * a.depth()), key_rows(kAsked<OfQuery> ? a.across() * a.depth() : 0),
-          value_panels(a.across() * a.width()), value_rows(kAsked<Out> ? a.across() * a.width() : 0),
+          value_panels(a.across() * a.width()), value_rows(kAsked<OfOut> ? a.across() * a.width() : 0),
           queries(kMostTile * (a.depth() + W)), slopes(kMostTile * (a.width() + W)), turned_queries(kMostTile * a.depth()),
           turned_slopes(kMostTile * a.width()), weights(kMostTile * a.score_row()), changes(kMostTile * a.score_row()),
           sums(kMostTile * std::max(a.depth(), a.width())) {}
   };
 
-  // Packs rows of an item in panels, and as rows where asked; tells whether all are finite.
-  template <class Rows> bool pack(Rows rows, int64_t b, int64_t deep, int64_t count, float* in_panels, bool also, float* in_rows) const {
+  // Packs what an item has for each key in panels; tells whether all are finite.
+  template <class Rows> bool pack(Rows rows, int64_t b, int64_t deep, int64_t count, float* in_panels) const {
     const auto turned = [&](int64_t item, int64_t d, int64_t n, auto lanes) KW_INLINED { return rows(item, n, d, lanes); };
     for (int64_t n = 0; n < s.keys; n += kPanel)
       pack_panel<Packing>(turned, b, 0, count, n, std::min(kPanel, s.keys - n), in_panels + n * deep);
     F zeros{};
-    if (kSkips || also)
+    if constexpr (kSkips)
       for (int64_t n = 0; n < s.keys; ++n)
-        over_lanes(count, [&](int64_t d, auto lanes) KW_INLINED {
-          const F x = keep(lanes, rows(b, n, d, lanes), F{});
-          if (also) store(in_rows + n * deep + d, x, Full{});
-          if constexpr (kSkips) zeros += x * 0.0f;
-        });
+        over_lanes(count, [&](int64_t d, auto lanes) KW_INLINED { zeros += keep(lanes, rows(b, n, d, lanes), F{}) * 0.0f; });
     return all(zeros == 0.0f, Full{});
   }
 
-  // Packs rows m to m + count of a tile as rows, and turned; tells whether all are finite.
-  template <class Rows> bool take(Rows rows, int64_t b, int64_t m, int64_t count, int64_t wide, int64_t deep, float* to, float* turned) const {
+  template <class Rows> void as_rows(Rows rows, int64_t b, int64_t deep, int64_t count, float* to) const {
+    for (int64_t n = 0; n < s.keys; ++n)
+      over_lanes(count, [&](int64_t d, auto lanes) KW_INLINED { store(to + n * deep + d, keep(lanes, rows(b, n, d, lanes), F{}), Full{}); });
+  }
+
+  // Packs rows m to m + count of a tile; tells whether all are finite.
+  template <class Rows> bool take(Rows rows, int64_t b, int64_t m, int64_t count, int64_t wide, int64_t deep, float* to) const {
     F zeros{};
     for (int64_t r = 0; r < count; ++r)
       over_lanes(wide, [&](int64_t d, auto lanes) KW_INLINED {
@@ -94,16 +100,23 @@ struct AttentionGradient {
         store(to + r * (deep + W) + d, x, Full{});
         if constexpr (kSkips) zeros += x * 0.0f;
       });
+    return all(zeros == 0.0f, Full{});
+  }
+
+  // Packs rows m to m + count of a tile turned: a row for each element.
+  template <class Rows> void turn(Rows rows, int64_t b, int64_t m, int64_t count, int64_t wide, float* to) const {
     for (int64_t r = 0; r < count; r += W)
-      for (int64_t d = 0; d < deep; d += W) {
+      for (int64_t d = 0; d < wide; d += W) {
         F square[W];
-#pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) square[i] = r + i < count ? load(to + (r + i) * (deep + W) + d, Full{}) : F{};
+        for (int i = 0; i < W; ++i) {
+          square[i] = F{};
+          if (r + i < count && wide - d >= W) square[i] = rows(b, m + r + i, d, Full{});
+          else if (r + i < count) square[i] = rows(b, m + r + i, d, Part{static_cast<int>(wide - d)});
+        }
         transpose_lanes(square);
 #pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) store(turned + (d + i) * kMostTile + r, square[i], Full{});
+        for (int i = 0; i < W; ++i) store(to + (d + i) * kMostTile + r, square[i], Full{});
       }
-    return all(zeros == 0.0f, Full{});
   }
 
   // Products of a tile of rows with panels p to end, each stored where its keys are.
@@ -168,8 +181,10 @@ struct AttentionGradient {
 
   // Rows m to m + count of an item, whose keys and values are packed: `finite` tells whether they are.
   void tile(Room& room, int64_t b, int64_t m, int64_t count, bool finite, float* key_sums, float* value_sums) const {
-    finite &= take(query, b, m, count, s.inner, depth(), room.queries.data, room.turned_queries.data);
-    finite &= take(slope, b, m, count, s.columns, width(), room.slopes.data, room.turned_slopes.data);
+    finite &= take(query, b, m, count, s.inner, depth(), room.queries.data);
+    finite &= take(slope, b, m, count, s.columns, width(), room.slopes.data);
+    if constexpr (kAsked<OfKey>) turn(query_rows, b, m, count, s.inner, room.turned_queries.data);
+    if constexpr (kAsked<OfValue>) turn(slope_rows, b, m, count, s.columns, room.turned_slopes.data);
     int64_t p = 0, last = panels();
     if constexpr (kSkips) {
       const auto hidden = [&](int64_t at) { return masked(b, m, m + count, at * kPanel, std::min(s.keys, (at + 1) * kPanel)); };
@@ -187,7 +202,7 @@ struct AttentionGradient {
     const int64_t n = p * kPanel, end = std::min(s.keys, last * kPanel);
     by_panels(room.slopes.data, width(), count, s.columns, room.value_panels.data, p, last, room.changes.data);
     change(room, b, m, count, n, end);
-    if constexpr (kAsked<Out>) along_keys(room, room.weights.data, b, m, count, room.value_rows.data, width(), s.columns, n, end, out);
+    if constexpr (kAsked<OfOut>) along_keys(room, room.weights.data, b, m, count, room.value_rows.data, width(), s.columns, n, end, of_out);
     if constexpr (kAsked<OfQuery>) along_keys(room, room.changes.data, b, m, count, room.key_rows.data, depth(), s.inner, n, end, of_query);
     if constexpr (kAsked<OfValue>) over_rows(room.turned_slopes.data, s.columns, room.weights.data, count, p, last, value_sums);
     if constexpr (kAsked<OfKey>) over_rows(room.turned_queries.data, s.inner, room.changes.data, count, p, last, key_sums);
@@ -221,10 +236,9 @@ struct AttentionGradient {
   }
 
   void run() const {
-    if (s.batch * s.keys == 0) return;
     const int64_t threads = omp_in_parallel() ? 1 : omp_get_max_threads();
     const int64_t tiles = (s.rows + tile_rows() - 1) / tile_rows();
-    const int64_t shares = std::clamp<int64_t>((threads + s.batch - 1) / s.batch, 1, std::max<int64_t>(1, tiles));
+    const int64_t shares = std::clamp<int64_t>((threads + s.batch - 1) / std::max<int64_t>(1, s.batch), 1, std::max<int64_t>(1, tiles));
     const int64_t of_keys = kAsked<OfKey> ? whole(s.inner, W) * across() : 0, of_values = kAsked<OfValue> ? width() * across() : 0;
     const int64_t each = of_keys + of_values;
     const Temporary<float> together(shares > 1 ? s.batch * shares * each : 0);
@@ -237,8 +251,10 @@ struct AttentionGradient {
         const int64_t b = i / shares;
         float* sums = shares > 1 ? together.data + i * each : own.data;
         std::fill_n(sums, each, 0.0f);
-        bool finite = pack(key, b, depth(), s.inner, room.key_panels.data, kAsked<OfQuery>, room.key_rows.data);
-        finite &= pack(value, b, width(), s.columns, room.value_panels.data, kAsked<Out>, room.value_rows.data);
+        bool finite = pack(key, b, depth(), s.inner, room.key_panels.data);
+        finite &= pack(value, b, width(), s.columns, room.value_panels.data);
+        if constexpr (kAsked<OfQuery>) as_rows(key_rows, b, depth(), s.inner, room.key_rows.data);
+        if constexpr (kAsked<OfOut>) as_rows(value_rows, b, width(), s.columns, room.value_rows.data);
         for (int64_t t = i % shares; t < tiles; t += shares) {
           const int64_t m = s.rows * t / tiles;
           tile(room, b, m, s.rows * (t + 1) / tiles - m, finite, sums, sums + of_keys);
@@ -258,12 +274,15 @@ struct AttentionGradient {
   }
 };
 
-template <bool safe, class Query, class Key, class Value, class Slope, class Score, class Through, class Masked, class Out,
-          class OfQuery, class OfKey, class OfValue>
-void attend_with_gradients(const AttentionShape& s, Query query, Key key, Value value, Slope slope, Score score, Through through,
-                           Masked masked, Out out, OfQuery of_query, OfKey of_key, OfValue of_value) {
-  AttentionGradient<safe, Query, Key, Value, Slope, Score, Through, Masked, Out, OfQuery, OfKey, OfValue>{
-      s, query, key, value, slope, score, through, masked, out, of_query, of_key, of_value}.run();
+template <bool safe, class Query, class Key, class Slope, class Value, class Score, class Through, class Masked, class OfOut,
+          class ValueRows, class OfQuery, class KeyRows, class OfKey, class QueryRows, class OfValue, class SlopeRows>
+void attend_with_gradients(const AttentionShape& s, Query query, Key key, Slope slope, Value value, Score score, Through through,
+                           Masked masked, OfOut of_out, ValueRows value_rows, OfQuery of_query, KeyRows key_rows, OfKey of_key,
+                           QueryRows query_rows, OfValue of_value, SlopeRows slope_rows) {
+  AttentionGradient<safe, Query, Key, Slope, Value, Score, Through, Masked, OfOut, ValueRows, OfQuery, KeyRows, OfKey, QueryRows,
+                    OfValue, SlopeRows>{
+      s, query, key, slope, value, score, through, masked, of_out, value_rows, of_query, key_rows, of_key, query_rows, of_value,
+      slope_rows}.run();
 }
 
 }  // namespace kw
