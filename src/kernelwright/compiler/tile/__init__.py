@@ -93,9 +93,9 @@ from ._tiling import OF_IMAGES, WINOGRAD_PANELS, Form, Tiling
 
 __all__ = [
     "LANES", "MONOIDS", "OF_IMAGES", "SIZES", "STREAM_BYTES", "WINOGRAD_PANELS", "ZERO", "Arith", "Axis", "Begin",
-    "Buffer", "Call", "Contraction", "Expression", "Extent", "Form", "Gradients", "Guard", "Image", "Immovable", "Kernel",
-    "Kind",    "Let", "Literal", "Load", "Loop", "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result",
-    "Row", "Section", "Statement", "Step", "Store", "Tiling", "Update", "Variable", "Weights", "What", "arith",
+    "Buffer", "Call", "Contraction", "Expression", "Extent", "Form", "Gradients", "Guard", "Image", "Immovable",
+    "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Member", "Monoid", "Move", "NativeCall", "Position",
+    "Program", "Result", "Row", "Section", "Statement", "Step", "Store", "Tiling", "Update", "Variable", "Weights", "What", "arith",
     "as_loops", "expressions", "factors", "factors_of", "is_known", "known_size", "led_by", "lies_along", "mapped",
     "merged", "moved", "number", "offset", "part_kind", "parts_of", "paths", "pattern", "places", "positions",
     "products", "read_by", "renamed", "rights", "run_program", "sections_of", "side_by_side", "statements", "stride",
