@@ -184,3 +184,16 @@ def test_tiles_that_a_mask_hides_cost_nothing_unless_something_there_is_not_fini
     got, scores = kernel(q, k, v, g)
     assert scores == 384 * 384
     assert_right(got, causal(*(x.double() for x in (q, k, v, g))), "infinite")
+
+
+def test_a_row_whose_output_is_not_finite_hides_no_key(one_thread):
+    shapes = [(1, 1, 384, 16)] * 5
+    kernel = counting(state_of(operator, shapes), results=3)
+    given = drawn(shapes)
+    got, scores = kernel(*given)
+    assert_right(got, operator(*(x.double() for x in given)), "finite")
+    assert scores < 0.65 * 384 * 384
+    given[4][0, 0, 5, 3] = math.inf
+    got, scores = kernel(*given)
+    assert_right(got, operator(*(x.double() for x in given)), "infinite")
+    assert scores < 384 * 384

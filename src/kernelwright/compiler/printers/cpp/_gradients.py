@@ -5,7 +5,19 @@
 from collections.abc import Mapping, Sequence
 
 from ...graph import product
-from ...tile import Axis, Call, Expression, Gradients, Literal, Position, Program, Variable, walk
+from ...tile import (
+    Axis,
+    Call,
+    Expression,
+    Gradients,
+    Literal,
+    Load,
+    Position,
+    Program,
+    Variable,
+    positions,
+    walk,
+)
 from ._contraction import print_contraction
 from ._factors import factor, finish, parameter
 from ._hidden import Hidden
@@ -35,7 +47,7 @@ def gradients(g: Gradients, program: Program) -> list[str]:
         *_function("through", [g.weight, t.accumulator, g.total or "total"], g.axes, g.change, program),
         *(
             Hidden(program, [row], key, s.accumulator).function(g.score, items)
-            if _vanishes(g.change, g.weight)
+            if _vanishes(g.change, g.weight, key.name)
             else ["  const kw::Unmasked masked;"]
         ),
     ]  # fmt: skip
@@ -78,21 +90,27 @@ def _function(
     ]  # fmt: skip
 
 
-def _vanishes(e: Expression, weight: str) -> bool:
-    """Tell whether a change is zero where the weight is, whatever finite numbers the others are."""
+def _vanishes(e: Expression, weight: str, key: str) -> bool:
+    """Tell whether a change is zero where the weight is, if what it is multiplied by is finite.
+
+    The kernel looks at each row's, so nothing that is read may vary along keys.
+    """
     match e:
         case Variable(name):
             return name == weight
         case Literal(value):
             return value == 0
         case Call("mul", (a, b), ()):
-            return any(x is not None and _vanishes(x, weight) for x in (a, b))
+            loads = (x for s in (a, b) if s is not None for x in walk(s) if isinstance(x, Load))
+            return not any(key in positions(x) for x in loads) and any(
+                x is not None and _vanishes(x, weight, key) for x in (a, b)
+            )
         case Call("div" | "neg", (a, *_), ()) if a is not None:
-            return _vanishes(a, weight)
+            return _vanishes(a, weight, key)
         case Call("add" | "sub", (a, b), ()):
-            return all(x is not None and _vanishes(x, weight) for x in (a, b))
+            return all(x is not None and _vanishes(x, weight, key) for x in (a, b))
         case Call("where", (_, a, b), ()):
-            return all(x is not None and _vanishes(x, weight) for x in (a, b))
+            return all(x is not None and _vanishes(x, weight, key) for x in (a, b))
         case _:
             return False
 

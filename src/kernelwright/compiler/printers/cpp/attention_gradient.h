@@ -187,6 +187,8 @@ struct AttentionGradient {
     if constexpr (kAsked<OfValue>) turn(slope_rows, b, m, count, s.columns, room.turned_slopes.data);
     int64_t p = 0, last = panels();
     if constexpr (kSkips) {
+      for (int64_t r = 0; r < count && s.keys; ++r)  // what a row's weights are multiplied by may not be finite
+        finite = finite && all(through(F{}, F{}, F{}, b, m + r, 0, Part{1}) == 0.0f, Part{1});
       const auto hidden = [&](int64_t at) { return masked(b, m, m + count, at * kPanel, std::min(s.keys, (at + 1) * kPanel)); };
       while (finite && p < last && hidden(p)) ++p;
       while (finite && p < last && hidden(last - 1)) --last;
