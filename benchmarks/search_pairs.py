@@ -139,10 +139,17 @@ def table(rows: Sequence[Row]) -> str:
         told = f"{level or 'all':>5}  {len(names):5}"
         for what in ("each_cpu_s", "first_cpu_s"):
             both = [(before[n][what], now[n][what]) for n in names if before[n][what] and now[n][what]]
-            ratio = geometric_mean(old / new for old, new in both)
-            told += f"      {median(b for b, _ in both):9.2f} {median(n for _, n in both):9.2f} {ratio:9.2f}       "
+            told += f"      {' '.join(f'{f:>9}' for f in _figures(both))}       "
         lines.append(told.rstrip())
     return "\n".join(lines)
+
+
+def _figures(both: Sequence[tuple[float, float]]) -> tuple[str, str, str]:
+    """Return two medians and the geometric mean of ratios; dashes where no pair has both."""
+    if not both:
+        return "-", "-", "-"
+    ratio = geometric_mean(old / new for old, new in both)
+    return f"{median(b for b, _ in both):.2f}", f"{median(n for _, n in both):.2f}", f"{ratio:.2f}"
 
 
 def _read(path: Path) -> list[Row]:

@@ -16,6 +16,13 @@ def row(problem, version, each_cpu_s, first_cpu_s, level=1):
     }  # fmt: skip
 
 
+def test_a_table_without_a_first_kernel_in_both_versions_shows_dashes():
+    rows = [row("a", "before", 4.0, None), row("a", "now", 1.0, 3.0)]
+    only, together = table(rows).splitlines()[1:]
+    assert only.split() == ["1", "1", "4.00", "1.00", "4.00", "-", "-", "-"]
+    assert together.split()[0] == "all"
+
+
 def test_pairs_are_compared_and_what_has_no_partner_is_left_out():
     rows = [
         row("a", "before", 4.0, 6.0), row("a", "now", 1.0, 3.0),

@@ -182,8 +182,8 @@ def test_a_row_without_keys_is_zero_by_the_operator_and_no_number_in_four_lines(
 # What a mask hides ----------------------------------------------------------------------------------------
 
 
-def counting(state):
-    """Build a kernel that also counts the scores that it computes, and return both."""
+def counting(state, results=1):
+    """Build a kernel that also counts the scores that it computes; returns what gives both."""
     candidate = cpp.render(lower(state.graph, state.decisions), state.graph)
     text = candidate.sources[0].text
     begin = text.index("const auto score = ")
@@ -205,10 +205,11 @@ def counting(state):
 
     def run(*tensors):
         counter(torch.zeros(1, dtype=torch.int64))
-        output, scores = torch.empty(tensors[0].shape), torch.zeros(1, dtype=torch.int64)
-        kernel(*tensors, output)
+        outputs = [torch.empty(tensors[0].shape) for _ in range(results)]
+        scores = torch.zeros(1, dtype=torch.int64)
+        kernel(*tensors, *outputs)
         counter(scores)
-        return output, int(scores)
+        return outputs[0] if results == 1 else outputs, int(scores)
 
     return run
 

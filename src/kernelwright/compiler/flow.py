@@ -101,11 +101,15 @@ def _read(problem: Problem) -> Graph:
 
 
 def _is_worth(leaf: Leaf, problem: Problem) -> bool:
-    """Whether a leaf has generated kernels, and nothing else if the contract requires that."""
+    """Whether a leaf has generated kernels, and nothing else if the contract requires that or asks for gradients.
+
+    A Python function around kernels and operators of torch would have to be differentiated itself.
+    """
     program = leaf.state.program
     if program is None or all(isinstance(step, NativeCall) for step in program.steps):
         return False
-    return not (problem.task.contract.calls == "custom-only" and program.natives)
+    contract = problem.task.contract
+    return not ((contract.calls == "custom-only" or contract.backward) and program.natives)
 
 
 def _schedule(

@@ -10,7 +10,7 @@ class ScheduleProposer:
     """Capture, lower and print: needs no model and no kernel library.
 
     Covers: what `compiler.schedules` covers.
-    Does not cover: gradients; graphs that are native from end to end.
+    Does not cover: gradients that need an operator of torch; graphs that are native from end to end.
     """
 
     name = "schedule"

@@ -4,6 +4,7 @@ from ..records import Workload
 from ._baselines import caveat, keeps_weights, superfluous
 from ._candidate import candidate_of, load_candidate
 from ._description import description_of
+from ._gradient import with_gradients
 from ._observed import aliases, in_other_mode, unvaried
 from ._problem import Outcome, Problem
 from ._target import Target, load_task, one_thread
@@ -40,4 +41,5 @@ __all__ = [
     "superfluous",
     "task",
     "unvaried",
+    "with_gradients",
 ]  # fmt: skip

@@ -47,6 +47,25 @@ def with_gradients(workload: Workload, wanted: frozenset[str]) -> Workload:
     )
 
 
+def without_gradients(workload: Workload) -> Workload:
+    """Return the forward workload, as it was before it was made one of forward and backward.
+
+    Example:
+        >>> x, y = (TensorSpec(name=n, shape=(4,), dtype="float32") for n in "xy")
+        >>> plain = Workload(name="w", arguments=(x,), outputs=(y,))
+        >>> without_gradients(with_gradients(plain, frozenset({"x"}))) == plain
+        True
+    """
+    forward = workload.forward
+    if forward is workload:
+        return workload
+    plain = {
+        part: tuple(s.model_copy(update={"requires_grad": False}) if _wants(s) else s for s in specs)
+        for part, specs in (("arguments", forward.arguments), ("state", forward.state))
+    }
+    return forward.model_copy(update=plain)
+
+
 def differentiate(
     reference: Callable[..., Any], workload: Workload, *arguments: Any
 ) -> tuple[torch.Tensor, ...]:
@@ -62,6 +81,18 @@ def differentiate(
     gradients = _gradients(outputs, targets, cotangents)
     filled = [torch.zeros_like(t) if g is None else g for g, t in zip(gradients, targets, strict=True)]
     return (*(o.detach() for o in outputs), *filled)
+
+
+class Differentiated(torch.nn.Module):
+    """A reference whose call is forward and backward (`differentiate`); the reference is its part `inner`."""
+
+    def __init__(self, reference: Callable[..., Any], workload: Workload) -> None:
+        super().__init__()
+        self.inner, self.workload = reference, workload
+
+    def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        """Return outputs, then gradients."""
+        return differentiate(self.inner, self.workload, *arguments)
 
 
 def targets_of(

@@ -10,7 +10,7 @@ from ..errors import InputError, known_names
 from ..records import Candidate, Contract, Reference, ScalarSpec, Task, TensorSpec, Workload
 from ._baselines import FLAGS
 from ._candidate import start_of
-from ._gradient import differentiate, targets_of
+from ._gradient import Differentiated, differentiate, targets_of, without_gradients
 from .forms._shape_probe import flatten
 from .forms._source import resolve
 from .inputs._draw import copy_of, generator
@@ -103,7 +103,7 @@ class Problem:
         Raises:
             TaskError: the reference refuses these sizes. If it is not run to find out, it may still refuse later.
         """
-        return self._live.at(workload, {**workload.axes, **axes})
+        return self._live.at(without_gradients(workload), {**workload.axes, **axes})
 
     def sources(self, workload: Workload) -> Reference:
         """Return the reference with the workload's constants filled in, as loaded by a baseline's worker."""
@@ -124,6 +124,10 @@ class Problem:
             module.load_state_dict(dict(state))
         training = self.task.contract.mode == "train"
         return module if module.training == training else module.train(training)
+
+    def differentiated(self, workload: Workload) -> torch.nn.Module:
+        """Return a fresh reference whose call is forward and backward, of a backward task's workload."""
+        return Differentiated(self.reference(workload), workload)
 
     def run_reference(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]

@@ -24,6 +24,7 @@
 | `channels-last` | channels_last | direct convolutions whose values keep their channels side by side in memory |
 | `convolve` | convolve | direct convolution over a copy of the image, weights in panels |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
+| `backward` | gradients | an attention and its gradients in one pass over its rows: no weights in memory |
 | `online` | online | attention in one pass over the keys: no scores in memory |
 | `split` | product | split-K: a long sum in parts, added at the end |
 | `fold` | folding | fold scales, biases and running statistics into the weights of the preceding product |
@@ -68,6 +69,7 @@ from .convolve import Convolve
 from .dead import Drop
 from .dual import Dual
 from .folding import Fold
+from .gradients import Backward
 from .hoist import Hoist
 from .loops import LOOPING, MOVES, PLACING, OnLoops
 from .online import Online
@@ -107,6 +109,7 @@ ACTIONS: tuple[Action, ...] = (
     WinogradPanels(4),
     ChannelsLast(),
     Convolve(),
+    Backward(),
     Online(),
     Phases(),
     Split(),
@@ -158,7 +161,7 @@ def _as_in(forms: Collection[str], action: Action) -> Action:
 
 def _needs(action: Action) -> set[str]:
     match action:
-        case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
+        case Panels() | Direct() | Dots() | Winograd() | Online() | Backward() | Convolve():
             return {action.tiling.form}
         case ChannelsLast() | WinogradPanels() | WinogradPhases():
             return {action.tiling.form, "ahead"}

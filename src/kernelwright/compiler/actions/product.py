@@ -18,7 +18,7 @@ from ..graph import (
     sources_of,
     text_of,
 )
-from ..lower import attended_by
+from ..lower import attended_by, differentiated
 from ..tile import Tiling
 from ._spread import spread_weights
 from ._state import State
@@ -297,7 +297,14 @@ def attended(state: State) -> frozenset[Node]:
     scores = (product for a in found if a for product in nearest_products(a.scores))
     ends = frozenset(scores)
     inside = [ordered([a.weights], lambda n: () if n in ends else sources_of(n)) for a in found if a]
-    return frozenset(n for nodes in inside for n in nodes)
+    return frozenset(n for nodes in inside for n in nodes) | _differentiated(state)
+
+
+def _differentiated(state: State) -> frozenset[Node]:
+    """Return what an attention and its gradients compute on the way in one kernel."""
+    names = {name for name, tiling in state.decisions.tilings.items() if tiling.form == "gradients"}
+    found = differentiated(state.graph.nodes) if names else ()
+    return frozenset(n for one in found if names & {p.name for p in one.members} for n in one.kept)
 
 
 def _inner(product: Contract) -> int:

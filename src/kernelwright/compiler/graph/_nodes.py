@@ -31,7 +31,8 @@ RESERVED = frozenset({
     "def", "lambda", "in", "is", "pass", "raise", "with", "yield", "kernel", "global", "local", "half",
     "fn", "let", "var", "tl", "pid", "item", "row", "column", "inner", "left", "right", "finish", "sizes",
     "sums", "Tiles", "query", "key", "value", "score", "masked", "first", "last", "rows_at_once", "weights",
-    "packed", "prepare",
+    "packed", "prepare", "slope", "through", "value_rows", "key_rows", "query_rows", "slope_rows", "of_out", "of_query",
+    "of_key", "of_value",
 })  # fmt: skip
 """Names that printed sources use themselves; no value, buffer or size is called so."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...errors import TaskError
 from ...records import TensorSpec, Workload
-from ...tasks import Problem
+from ...tasks import Problem, with_gradients
 
 Move = Callable[[int, int], tuple[int, ...]]
 _MOST_STATE = 1 << 26
@@ -93,11 +93,19 @@ def _first(problem: Problem, first: Workload, choices: list[dict[str, int]]) -> 
     for axes in choices:
         try:
             made = problem.at(first, axes)
+            if first.cotangents:
+                made = with_gradients(made, _wanted(first))
         except TaskError:
             continue
         if sum(math.prod(s.shape) for s in made.state) <= _MOST_STATE and alike(made, first):
             return made
     return None
+
+
+def _wanted(workload: Workload) -> frozenset[str]:
+    """Name what gets a gradient."""
+    both = (*workload.arguments, *workload.state)
+    return frozenset(s.name for s in both if isinstance(s, TensorSpec) and s.requires_grad)
 
 
 def alike(a: Workload, b: Workload) -> bool:

@@ -10,7 +10,7 @@ import torch
 from ...records import ScalarSpec, Split, TensorSpec, Workload
 from ...tasks import Problem, one_thread
 from ...tasks.capture import Graph as CapturedGraph
-from ...tasks.capture import Ref, record_function, trace
+from ...tasks.capture import Ref, record_function, trace, trace_step
 from ._alike import NotAlike, join
 from ._graph import Graph
 from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
@@ -26,7 +26,7 @@ _SMALL = 64
 
 
 class NotSchedulable(Exception):
-    """The reference has no static graph, or gradients are required."""
+    """The reference has no static graph, or its gradients have none."""
 
 
 def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
@@ -39,8 +39,9 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     and not below the smallest if no small probe agreed.
 
     Covers: every reference that `tasks.capture` captures, arguments and state that it changes in place
-    included; operations outside the form are `Native` nodes.
-    Does not cover: gradients, values handed on from one argument to another in place, and references whose operations
+    included; operations outside the form are `Native` nodes. Of a backward task forward and gradients are one graph,
+    whose arguments the gradients of the outputs are; its state are plain inputs, for gradients go through them.
+    Does not cover: values handed on from one argument to another in place, and references whose operations
     or sizes depend on the values in their inputs (`NotSchedulable`); a reference whose Python code takes another
     path between or below the captured sizes. Hidden and confirm workloads are never read.
 
@@ -48,11 +49,9 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
         problem: What is to be read.
         weights_fixed: Whether axes that size parameters or buffers are constants, as they are in one trained model.
     """
-    if any(w.cotangents for w in problem.task.split(Split.SEARCH)):
-        raise NotSchedulable("gradients are asked for")
-    search = [w.forward for w in problem.task.split(Split.SEARCH)]
+    search = problem.task.split(Split.SEARCH)
     first = min(search, key=lambda w: (_ones(w), -_elements(w)))
-    captured = trace(problem, first)
+    captured = _captured(problem, first)
     if captured.how == "dispatch" and _differs(problem, first, captured):
         raise NotSchedulable("with other values in the inputs it is made of other operations")
     one = (first, from_captured(captured, first))
@@ -61,7 +60,7 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     def tried(free: Sequence[str]) -> Iterator[_Seen]:
         for probe in probes(problem, first, served, free, larger=captured.how != "dispatch"):
             try:
-                seen = from_captured(trace(problem, probe), probe)
+                seen = from_captured(_captured(problem, probe), probe)
             except Exception:  # noqa: BLE001  what the user's reference raises only drops this probe
                 continue
             if all(node.elements for node in seen.nodes):  # sizes of zero tell no rule, and divide nothing
@@ -79,6 +78,17 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
         if found is None and 0 < len(free := tuple(filter(moves, axes))) < len(axes):
             found = _agreed([one, *tried(free)], served)
     return replace(found or one[1], error_floor=problem.task.contract.error_floor)
+
+
+def _captured(problem: Problem, workload: Workload) -> CapturedGraph:
+    """Trace the reference; of a backward task its gradients too."""
+    if not workload.cotangents:
+        return trace(problem, workload)
+    try:
+        return trace_step(problem, workload)
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NotSchedulable(f"forward and gradients have no graph: {first}") from error
 
 
 def _differs(problem: Problem, workload: Workload, captured: CapturedGraph) -> bool:

@@ -67,7 +67,8 @@ class Reader:
         inputs = []
         for position, spec in enumerate((*workload.arguments, *workload.state)):
             if isinstance(spec, TensorSpec):
-                kind = Input if position < len(workload.arguments) else Weight
+                lasts = position >= len(workload.arguments) and not workload.cotangents
+                kind = Weight if lasts else Input
                 made = kind(
                     name=_identifier(spec.name), shape=spec.shape, dtype=spec.dtype, position=position
                 )

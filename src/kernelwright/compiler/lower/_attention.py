@@ -33,13 +33,13 @@ def attended_by(product: Contract) -> Attended | None:
             (node,) = [
                 n for n in (node.args if isinstance(node, Point) else (node.source,)) if isinstance(n, Node)
             ]
-        found = _softmax(node, is_right)
+        found = softmax_at(node, is_right=is_right)
         if found is not None:
             return found
     return None
 
 
-def _softmax(weights: Node, is_right: bool) -> Attended | None:
+def softmax_at(weights: Node, *, is_right: bool) -> Attended | None:
     """Read `exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension; zero where the largest is -inf."""
     node: object = weights
     dead: object = None
@@ -149,4 +149,4 @@ def _viewed(node: Node) -> Node:
     return node
 
 
-__all__ = ["Attended", "attended_by", "scores_in", "weights_of"]
+__all__ = ["Attended", "attended_by", "scores_in", "softmax_at", "weights_of"]

@@ -1,7 +1,7 @@
 """Graph, decisions → Program: which nodes are stored, and one kernel for each group of them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..graph import (
     RESERVED,
@@ -14,7 +14,6 @@ from ..graph import (
     Order,
     Permute,
     Random,
-    Reshape,
     Scatter,
     TypedLinear,
     Weight,
@@ -26,8 +25,10 @@ from ._attention import scores_in
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import build_contraction
 from ._decisions import Decisions
+from ._gradients import build_gradients, gradients_with, member_behind, member_of, next_of
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged
+from ._made import Made, outputs_of
 from ._product import NotAttention, NotContraction
 from ._segments import build_order
 from ._typed import build_typed
@@ -93,20 +94,10 @@ class _NeedsNative(Exception):
         self.operation = operation
 
 
-@dataclass(frozen=True)
-class _Made:
-    """Steps of one root, with what was left when they were made."""
-
-    left: list[Node]
-    steps: list[Step]
-    computed: frozenset[Node]
-    touched: frozenset[Node]
-
-
 class _Lowering:
     def __init__(self, graph: Graph, decisions: Decisions, arranged: Arranged) -> None:
         self.graph, self.decisions, self.arranged = graph, decisions, arranged
-        self.outputs = self._outputs(graph)
+        self.outputs = outputs_of(graph)
         self.roots = (*self.outputs, *(new for _, new in graph.mutations))
         self.captured = {id(node): name for name, node in reversed(list(graph.values.items()))}
         """The first operation that computes a node; later ones only pass it on."""
@@ -120,19 +111,6 @@ class _Lowering:
         self.alive: list[Node] = []
         self.known_behind: dict[Node, frozenset[Node]] = {}
         self.rooms: dict[Node, Buffer] = {}
-
-    @staticmethod
-    def _outputs(graph: Graph) -> tuple[Node, ...]:
-        """Return the outputs; one that is an argument, or is returned twice, is copied."""
-        found: list[Node] = []
-        for place, node in enumerate(graph.outputs):
-            again = any(node is other for other in found)
-            copy = isinstance(node, Input) or again
-            found.append(
-                Reshape(name=f"{node.name}_copy{place}", shape=node.shape, dtype=node.dtype, source=node)
-                if copy else node
-            )  # fmt: skip
-        return tuple(found)
 
     def run(self) -> Program:
         self._find_natives()
@@ -230,12 +208,12 @@ class _Lowering:
         If a step needs another node stored (added to `wanted`), the steps since that node was passed are
         rebuilt: whole networks have hundreds of such nodes.
         """
-        made: list[_Made] = []
+        made: list[Made] = []
         late: set[Node] = set()
         left = self._in_order(wanted)
         self._name(wanted)
         while left:
-            root = left[-1]
+            root = next_of(left, self._nodes(), self.decisions.tilings)
             try:
                 steps, done = self._step(root, left)
             except NeedsStore as needs:
@@ -252,7 +230,7 @@ class _Lowering:
                 left = self._in_order({*left, *late}.difference(*(m.computed for m in made)))
                 continue
             computed = done | {root}
-            made.append(_Made(left, steps, computed, self._touched(root, left, done)))
+            made.append(Made(left, steps, computed, self._touched(root, left, done)))
             left = [n for n in left if n not in computed]
         return [step for m in reversed(made) for step in m.steps]
 
@@ -299,8 +277,14 @@ class _Lowering:
             return [build_typed(root, stored, tiling)], frozenset([root])
         if isinstance(root, Scatter):
             return [self._scheduled(k) for k in build_scatter(root, stored)], frozenset([root])
+        if (product := member_of(root, left, self.decisions.tilings)) is not None:
+            return self._gradients(product, left, stored)
         others = [] if self.decisions.apart else left
-        fusable = [n for n in others if n is not root and n not in self.barriers]
+        tilings = self.decisions.tilings
+        fusable = [
+            n for n in others
+            if n is not root and n not in self.barriers and member_behind(n, tilings) is None
+        ]  # fmt: skip
         if not self.decisions.loops and self._has_product(root, stored, fusable):
             try:
                 contraction, done = build_contraction(
@@ -312,6 +296,16 @@ class _Lowering:
                     raise NotLowered(str(error)) from None
                 return self._apart(root, stored, fusable)
         return self._traversal(root, stored, fusable, left)
+
+    def _gradients(
+        self, product: Contract, left: list[Node], stored: dict[Node, str]
+    ) -> tuple[list[Step], frozenset[Node]]:
+        try:
+            kernel, done, rooms = build_gradients(gradients_with(self._nodes(), product), left, stored)
+        except NotContraction as error:
+            raise NotLowered(f"{product.name} has no gradients in one pass: {error}") from None
+        self.rooms |= rooms
+        return [kernel], done
 
     def _apart(
         self, root: Node, stored: dict[Node, str], fusable: list[Node]

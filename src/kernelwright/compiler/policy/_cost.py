@@ -30,7 +30,7 @@ from ..tile import (
 )  # fmt: skip
 from ._lost import FIRST_CACHE_BYTES, gathered_operations, idle, lost_bytes, trips
 from ._passes import passes_of
-from ._products import contraction_cost, library_operations
+from ._products import contraction_cost, gradients_cost, library_operations
 from ._reads import reads
 
 CACHED_BYTES = 4 << 20
@@ -91,6 +91,9 @@ def estimate(program: Program) -> Cost:
             memory += sum(_bytes_outside(program, name) for name in (*step.reads, step.writes) if name)
             panels += -(-_bytes(program, step.fed) // step.panel_bytes) if step.fed else 0
             operations += library_operations(step.node, program.names)
+        elif isinstance(step, Kernel) and step.gradients:
+            once, again, done = gradients_cost(step.gradients, lambda name: _bytes_outside(program, name))
+            memory, operations = memory + once, operations + done
         elif isinstance(step, Contraction):
             once, again, done = contraction_cost(step, lambda name: _bytes(program, name))
             memory, cache, operations = memory + once, cache + again, operations + done

@@ -8,6 +8,7 @@ from ..tile import (
     Call,
     Contraction,
     Expression,
+    Gradients,
     Guard,
     Load,
     Store,
@@ -32,6 +33,7 @@ _SPEED = {
     "winograd-4": 24.0,
     "channels-last": 9.0,
     "online": 8.0,
+    "gradients": 8.0,
 }
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
@@ -114,6 +116,18 @@ def contraction_cost(
     if t.form == "loops":
         reading = batch * rows * columns * inner * (_fused(step.left) + _fused(step.right))
     return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))
+
+
+def gradients_cost(found: Gradients, size_bytes: Callable[[str], int]) -> tuple[int, int, int]:
+    """Return bytes from memory, further bytes from a cache, and operations of an attention with its gradients."""
+    every = [found.scores, found.slopes, *(c for _, c in found.members)]
+    reads = {e.buffer for c in every for f in factors(c) for e in walk(f) if isinstance(e, Load)}
+    reads |= {e.buffer for x in (found.score, found.change) for e in walk(x) if isinstance(e, Load)}
+    writes = {s.buffer for _, c in found.members for s in c.epilogue if isinstance(s, Store)}
+    scores = product([axis.size for axis in found.axes])
+    depth = sum(int(c.inner[0].size) for c in every[:2]) + sum(int(c.columns[0].size) for c in every[2:])
+    each = 2 * depth / _SPEED["gradients"] + _EXPONENTIAL + _fused(found.score) + _fused(found.change)
+    return sum(map(size_bytes, reads | writes)), 0, int(int(scores) * each)
 
 
 def _touched(step: Contraction, size_bytes: Callable[[str], int], most: int) -> int:

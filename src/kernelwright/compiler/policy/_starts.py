@@ -8,9 +8,9 @@ from ._faults import Faults
 
 NETWORK = 64
 """Operations from which a graph counts as a whole network: lowering is slow, plain products are not an option."""
-_PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
+_PANELS = ("backward", "online", "phases", "convolve", "dual", "pack", "ahead")
 """Actions that give every product the form in which it runs like the library's or faster."""
-_LAST = ("online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
+_LAST = ("backward", "online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
 """The same, with images stored with their channels side by side."""
 _TILES = ("winograd", "winograd-2", "winograd-3", "winograd-phases", "winograd-4")
 """Actions that make convolutions of fewer multiplications."""
@@ -37,7 +37,13 @@ def in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
     """Return the state with attention online, dense convolutions direct and all weights in panels; in a whole network
     the rest as ever. Forms that do not lower together are left out.
     """
-    for left_out in ((), ("online",), ("phases", "convolve"), ("online", "phases", "convolve")):
+    for left_out in (
+        (),
+        ("backward",),
+        ("backward", "online"),
+        ("phases", "convolve"),
+        ("backward", "online", "phases", "convolve"),
+    ):
         found = _all_of(state, [name for name in _PANELS if name not in left_out], actions, faults)
         with faults.of("pack"):
             if not found.steps or found.program is not None:

@@ -60,18 +60,17 @@ from ._known import LANES, factors_of, is_known
 from ._legal import SIZES, STREAM_BYTES, What, paths
 from ._merge import known_size, merged, side_by_side
 from ._moves import Immovable, Move, moved, places
+from ._parts import Axis, Image, Member, Weights
 from ._pattern import pattern
 from ._plain import as_loops
 from ._program import (
-    Axis,
     Begin,
     Buffer,
     Contraction,
-    Image,
+    Gradients,
     Kernel,
     Let,
     Loop,
-    Member,
     NativeCall,
     Program,
     Row,
@@ -79,7 +78,6 @@ from ._program import (
     Step,
     Store,
     Update,
-    Weights,
     expressions,
     factors,
     mapped,
@@ -95,11 +93,11 @@ from ._tiling import OF_IMAGES, WINOGRAD_PANELS, Form, Tiling
 
 __all__ = [
     "LANES", "MONOIDS", "OF_IMAGES", "SIZES", "STREAM_BYTES", "WINOGRAD_PANELS", "ZERO", "Arith", "Axis", "Begin",
-    "Buffer", "Call", "Contraction", "Expression", "Extent", "Form", "Guard", "Image", "Immovable", "Kernel", "Kind",
-    "Let", "Literal", "Load", "Loop", "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result",
-    "Row", "Section", "Statement", "Step", "Store", "Tiling", "Update", "Variable", "Weights", "What", "arith",
-    "as_loops", "expressions", "factors", "factors_of", "is_known", "known_size", "led_by", "lies_along", "mapped",
-    "merged", "moved", "number", "offset", "part_kind", "parts_of", "paths", "pattern", "places", "positions",
-    "products", "read_by", "renamed", "rights", "run_program", "sections_of", "side_by_side", "statements", "stride",
-    "substitute", "touched", "walk", "written",
+    "Buffer", "Call", "Contraction", "Expression", "Extent", "Form", "Gradients", "Guard", "Image", "Immovable",
+    "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Member", "Monoid", "Move", "NativeCall", "Position",
+    "Program", "Result", "Row", "Section", "Statement", "Step", "Store", "Tiling", "Update", "Variable", "Weights",
+    "What", "arith", "as_loops", "expressions", "factors", "factors_of", "is_known", "known_size", "led_by",
+    "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of", "paths", "pattern",
+    "places", "positions", "products", "read_by", "renamed", "rights", "run_program", "sections_of", "side_by_side",
+    "statements", "stride", "substitute", "touched", "walk", "written",
 ]  # fmt: skip

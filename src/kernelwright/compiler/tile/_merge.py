@@ -18,7 +18,8 @@ from ._expression import (
     substitute,
     walk,
 )  # fmt: skip
-from ._program import Axis, Contraction, Let, Store, factors, factors_mapped, renamed
+from ._parts import Axis
+from ._program import Contraction, Let, Store, factors, factors_mapped, renamed
 
 
 def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:

@@ -76,7 +76,7 @@ def _kernels(program: Program, what: What) -> Iterator[Kernel]:
     """Yield the steps that a move may change, as kernels."""
     for step in program.steps:
         kernel = with_loops(step) if what == "stage" else step
-        if isinstance(kernel, Kernel):
+        if isinstance(kernel, Kernel) and kernel.gradients is None:
             yield kernel
 
 

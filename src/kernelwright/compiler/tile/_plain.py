@@ -3,7 +3,8 @@
 import math
 
 from ._expression import Call, Expression, Literal, Result, number
-from ._program import Begin, Contraction, Kernel, Let, Loop, Member, Statement, Update, Weights
+from ._parts import Member, Weights
+from ._program import Begin, Contraction, Kernel, Let, Loop, Statement, Update
 
 
 def as_loops(contraction: Contraction) -> Kernel:

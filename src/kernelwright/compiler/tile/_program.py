@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..graph import Node, product, text_of
 from ._expression import ZERO, Expression, Kind, Load, Position, substitute, walk
+from ._parts import Axis, Image, Member, Weights
 from ._tiling import Tiling
 
 
@@ -85,63 +86,6 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A named loop with its size."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True)
-class Member:
-    """A further product of a contraction: its right factor, and the variable that holds its sum in the epilogue."""
-
-    accumulator: str
-    right: Expression
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The left factor of attention: the softmax, over the inner axis, of scores that are a product of their own.
-
-    `accumulator[batch, rows, inner] = sum over depth of query * key`; a score is a function of it and of positions.
-    """
-
-    name: str
-    """Variable that holds a weight in the left factor."""
-    depth: tuple[Axis, ...]
-    query: Expression
-    """A function of batch, rows and depth positions."""
-    key: Expression
-    """A function of batch, inner and depth positions."""
-    accumulator: str
-    """Variable that holds the sum in the score."""
-    score: Expression
-    safe: bool
-    """Whether a row whose scores are all minus infinity has weights of zero; else they are not numbers."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """What a convolution's windows cut: the right factor is its element at `stride * result + dilation * tap`."""
-
-    channels: tuple[Axis, ...]
-    """The inner axis of channels, if there is one; the others are the window's, in the order of `at`."""
-    images: tuple[Axis, ...]
-    """The columns before the last ones, which are the results', in the order of `at`."""
-    at: tuple[Axis, ...]
-    """Positions of the image: depth, height and width, or the last of them."""
-    low: tuple[int, ...]
-    """How far the image is padded before its first element: the factor is its element at that much less."""
-    outside: float
-    """What it is padded with."""
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    value: Expression
-    """A function of batch, channel, images and these positions."""
-
-
-@dataclass(frozen=True)
 class Contraction:
     """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
 
@@ -195,6 +139,35 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Gradients:
+    """What the loops of a kernel are, where they are an attention and its gradients: one pass over rows of queries.
+
+    Of an item, `weights[row, key]` are a softmax of scores along keys, and `change[row, key]` is the gradient of the
+    scores; members are products of either.
+    """
+
+    axes: tuple[Axis, ...]
+    """Of the weights: items, then rows, then keys."""
+    scores: Contraction
+    """Queries by keys, over depth; what they are stored in stays in a cache."""
+    slopes: Contraction
+    """Gradients of the output by values: the gradient of the weights."""
+    score: Expression
+    """A function of a sum of `scores`, and of positions on `axes`."""
+    change: Expression
+    """A function of a weight, of a sum of `slopes`, of their total, and of positions."""
+    weight: str
+    """Variable that holds a weight."""
+    total: str
+    """Variable that holds the sum of weights times `slopes` along a row; empty where it is not read."""
+    safe: bool
+    """Whether a row whose scores are all minus infinity has weights of zero; else they are not numbers."""
+    members: tuple[tuple[str, Contraction], ...]
+    """Products, each told what it is of: `of_out` and `of_value` multiply weights by values and by gradients of the
+    output, `of_query` and `of_key` changes by keys and queries; the first of both sum over keys, others over rows."""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A traversal: loops over elements with accumulators; everything fused is in one body."""
 
@@ -206,6 +179,8 @@ class Kernel:
     """Sizes, by symbol, for which an extra version is compiled; calls of other sizes use the general one."""
     whole: tuple[str, ...] = ()
     """Sizes, by symbol, that are multiples of `LANES` in that version: what runs over them in lanes has no tail."""
+    gradients: Gradients | None = None
+    """What the loops mean, where a language may print that instead of them."""
 
     family = "traversal"
 

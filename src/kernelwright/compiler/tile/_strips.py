@@ -17,8 +17,8 @@ from ._expression import (
     walk,
 )
 from ._merge import known_size, merged
+from ._parts import Axis
 from ._program import (
-    Axis,
     Buffer,
     Contraction,
     Kernel,

@@ -17,6 +17,7 @@ Form: TypeAlias = Choice[
     "convolve",
     "channels-last",
     "online",
+    "gradients",
 ]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
 same tiles, the right factor read in place. `packed`: the same with weights packed in panels ahead of the
@@ -27,7 +28,8 @@ and `winograd-4`: the same, and four by four from 36, with lanes along channels;
 a row, or of the phases of a transposed convolution. `convolve`: a convolution's
 windows over a copy of the image, lanes along a row of results. `channels-last`: its windows over the image in place,
 lanes along channels of results. `online`: attention, whose left factor is
-rescaled as larger scores come, so that neither scores nor weights reach memory."""
+rescaled as larger scores come, so that neither scores nor weights reach memory. `gradients`: a product of the
+weights of an attention, or of what changes its scores, that is differentiated: all such products run in one kernel."""
 WINOGRAD_PANELS: tuple[Form, ...] = ("winograd-2", "winograd-3", "winograd-4")
 """Forms of fewer multiplications whose lanes run along channels."""
 OF_IMAGES: tuple[Form, ...] = ("convolve", "channels-last", *WINOGRAD_PANELS)

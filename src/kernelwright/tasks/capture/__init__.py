@@ -1,6 +1,7 @@
 """Problem, Workload → Graph: the ATen operators of the reference and the data flow between them."""
 
 from ._capture import Argument, Graph, Node, Ref, capture, quiet, record_function, trace
+from ._differentiated import trace_step
 from ._packed import UNPACK, packed
 from ._recorded import recorded
 
@@ -16,4 +17,5 @@ __all__ = [
     "record_function",
     "recorded",
     "trace",
+    "trace_step",
 ]

@@ -103,7 +103,7 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
             with mode:
                 tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
                 device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
-                fakes = [(spec.name, _empty(spec, device)) for spec in tensors]
+                fakes = [(spec.name, empty(spec, device)) for spec in tensors]
                 inputs = [(outer(name, "input", fake), fake) for name, fake in fakes]
                 found = _record(reference, workload, inputs, mode.from_tensor, "trace", constants)
     except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` reports it properly
@@ -122,7 +122,7 @@ class _Bound(nn.Module):
     def __init__(self, reference: Callable[..., object], workload: Workload) -> None:
         super().__init__()
         self.inner = reference
-        self.scalars = {i: _scalar(a) for i, a in enumerate(workload.arguments) if isinstance(a, ScalarSpec)}
+        self.scalars = {i: scalar(a) for i, a in enumerate(workload.arguments) if isinstance(a, ScalarSpec)}
 
     def forward(self, *tensors: torch.Tensor) -> object:
         rest = iter(tensors)
@@ -136,7 +136,7 @@ def _exported(reference: Callable[..., object], workload: Workload) -> Graph:
     tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
     module = _Bound(reference, workload)
     with FakeTensorMode():
-        fakes = tuple(_empty(spec, _device(module)) for spec in tensors)
+        fakes = tuple(empty(spec, _device(module)) for spec in tensors)
     program = _export(module, fakes)
     names, outside = _outside(program, tensors)
     nodes = [*outside]
@@ -162,7 +162,7 @@ def _export(module: nn.Module, fakes: tuple[torch.Tensor, ...]) -> torch.export.
     """Export and decompose; a reference can raise anything here."""
     try:
         exported = torch.export.export(module, fakes, strict=False)
-        program: torch.export.ExportedProgram = exported.run_decompositions(dict(_decompositions()))
+        program: torch.export.ExportedProgram = exported.run_decompositions(dict(decompositions()))
         return program
     except Exception as error:
         raise _NotExportable(str(error)) from error
@@ -273,20 +273,21 @@ def _record(
             bound, dict(zip(held, given, strict=True)), arguments, tie_weights=False
         )
 
-    nodes, outputs, changed = record(call, [*tensors, *state], _decompositions())
+    nodes, outputs, changed = record(call, [*tensors, *state], decompositions())
     constants = {name.removeprefix("inner.") for name in passing}
     mutations = [(name, new) for name, new in changed if name not in constants]
     return tidied(nodes, outputs, mutations, workload, how)
 
 
 @functools.cache
-def _decompositions() -> Decompositions:
+def decompositions() -> Decompositions:
+    """Return the operators that are recorded in parts, with their parts."""
     table = torch.export.default_decompositions().materialize()
     kept = {f"aten.{name}" for name in _KEPT}
     return {op: parts for op, parts in table.items() if str(op) not in kept} | _attention.PARTS
 
 
-def _empty(spec: TensorSpec, device: torch.device) -> torch.Tensor:
+def empty(spec: TensorSpec, device: torch.device | str = "cpu") -> torch.Tensor:
     """Make an uninitialised tensor with the spec's sizes and layout."""
     dtype = getattr(torch, spec.dtype)
     shape = list(spec.shape)
@@ -303,7 +304,8 @@ def _device(module: nn.Module) -> torch.device:
     return tensors[0].device if tensors else torch.device("cpu")
 
 
-def _scalar(spec: ScalarSpec) -> Value | list[Value]:
+def scalar(spec: ScalarSpec) -> Value | list[Value]:
+    """Return the value of an argument that is no tensor."""
     return list(spec.value) if isinstance(spec.value, tuple) else spec.value
 
 

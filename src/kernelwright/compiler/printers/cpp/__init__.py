@@ -30,6 +30,7 @@ FORMS = (
     "convolve",
     "channels-last",
     "online",
+    "gradients",
     "moves",
     "segments",
     "ahead",

@@ -65,12 +65,13 @@ def factor(
 
 
 def finish(
-    c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | None = None, along: Axis | None = None
+    c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | None = None, along: Axis | None = None,
+    *, name: str = "finish",
 ) -> list[str]:  # fmt: skip
     """Print the function of what follows the sums of a product; `body` prints its statements.
 
     `roles` are the parameters after the sums, each with the axes that it counts through: items, rows and columns.
-    Lanes run along the last axis of columns, or along another one.
+    Lanes run along the last axis of columns, or along another one. `name` is the function's.
     """
     used = {e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)}
     parameters, lines = [], list[str]()
@@ -86,7 +87,7 @@ def finish(
     else:
         head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
     return [
-        f"  const auto finish = [=]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
+        f"  const auto {name} = [=]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
         *(f"    {line}" for line in lines), *body.print(c.epilogue, 2), "  };",
     ]  # fmt: skip
 

@@ -23,6 +23,7 @@ from ...tile import (
 )  # fmt: skip
 from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
+from ._gradients import gradients
 from ._memory import is_fixed, places_of
 from ._scalar import STORED, size_text
 from ._statements import Body
@@ -79,11 +80,15 @@ class Printer:
             "channels-last": _TURNED[:2], **dict.fromkeys(WINOGRAD_PANELS, _TURNED),
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip
+        differentiated = [
+            s for s in self.program.steps if isinstance(s, Kernel) and s.gradients and self.style.lanes
+        ]
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
+        further |= dict.fromkeys(("gemm.h", "attention.h", "attention_gradient.h") if differentiated else ())
         return (
             ("tiles.h", "micro_kernel.h", "contraction.h", *further)
-            if any(map(is_tiled, found))
+            if further or any(map(is_tiled, found))
             else ("tiles.h",)
         )
 
@@ -119,7 +124,9 @@ class Printer:
             f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
             *_template(known, whole),
         ]
-        if isinstance(step, Contraction):
+        if isinstance(step, Kernel) and step.gradients and self.style.lanes:
+            body = gradients(step.gradients, self.program)
+        elif isinstance(step, Contraction):
             body = print_contraction(step, self.program, self.style.lanes)
         else:
             body = self._traversal(step)
