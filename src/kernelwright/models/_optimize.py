@@ -96,6 +96,8 @@ def optimize_model(
         with deadline(minutes * 60 + _MARGIN_S):
             found.append(planned(target, device=used, inputs=inputs, minutes=minutes, numerics=numerics))
             say("plan", message=_told(found[0]))
+            for note in found[0].plan.notes:
+                say("plan", message=note)
             result, task = _Run(found[0], used, tuple(baselines), options, say, begun, end).result(search)
             return _kept(result, found[0], store, task)
     except TimeoutError:
