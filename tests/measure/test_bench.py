@@ -379,3 +379,9 @@ def test_without_weights_a_baseline_that_keeps_them_is_superfluous(bench):
     assert baselines.started(workload, 0.0) == []
     (why,) = baselines.notes.values()
     assert why == "the task owns no weights that could be built in: it is compile-max-autotune"
+
+
+def test_a_candidate_may_load_as_long_as_while_it_was_verified_if_the_run_has_the_time():
+    now = time.monotonic()
+    assert 59 < _bench._load_s(Ends(now + 10, now + 100)) <= 60, "longer than rounds may begin"
+    assert 5 <= _bench._load_s(Ends(now + 1, now + 2)) < 6 and 79 < _bench._load_s(Ends(now + 80, now + 100))

@@ -4,7 +4,6 @@ import copy
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,12 @@ from tests.models.planted import accept
 from tests.models.test_dynamo_regions import KERNEL, MARK
 from torch import nn
 
+from kernelwright.api.installed import recheck_installed, remove
+from kernelwright.api.recheck import Recheck
+from kernelwright.cli import main
+from kernelwright.deploy import Installed, set_installed
 from kernelwright.devices import detect
+from kernelwright.errors import InputError
 from kernelwright.models import (
     ModelResult,
     Patch,
@@ -36,8 +40,6 @@ from kernelwright.models._timing import untimed
 from kernelwright.models._unusual import reads_values
 from kernelwright.models._whole_task import whole_task
 from kernelwright.records import DecisionStatus, Interval
-from kernelwright.search import accepted_of, accepted_with
-from kernelwright.search.session._packaging import package_accepted
 from kernelwright.store import Store
 
 BRANCHING = (
@@ -149,16 +151,38 @@ def test_a_kernel_that_declines_leaves_its_region_to_torch(patched):
 
 def test_the_package_runs_without_kernelwright(kept, tmp_path):
     """Its kernel serves both branches in a process that cannot import Kernelwright."""
-    store, result, target, _ = kept
-    with Store(store) as opened:
-        record = opened.run(result.run)
-        task, accepted = opened.task(record.task), accepted_of(opened, record)
-        package_accepted(task, record, accepted, tmp_path / "made", accepted_with(opened, record))
+    store, result, _, _ = kept
+    assert main(["export", result.run, "--to", str(tmp_path / "made"), "--store", str(store)]) == 0
     done = subprocess.run(
-        [sys.executable, "-I", "-c", PROGRAM, str(tmp_path / "made"), str(Path(target).parent)],
+        [sys.executable, "-I", "-c", PROGRAM, str(tmp_path / "made")],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_it_is_listed_reported_rechecked_and_removed_like_any_other(kept, tmp_path, capsys):
+    place, result, target, _ = kept
+    page = tmp_path / "report.html"
+    assert main(["report", result.run, "--to", str(page), "--candidates", "--store", str(place)]) == 0
+    assert "kernels for norms.0" in page.read_text()
+    assert main(["kernels", "--store", str(place)]) == 0 and result.run in capsys.readouterr().out
+    packages = []
+
+    def judge_again(folder, **_):
+        packages.append([p.name for p in folder.glob("*/specialisations/*/*")])
+        return (Recheck(candidate="c", status="no longer holds", reason="slow", claimed=None, speedup=None),)
+
+    with Store(place) as store:
+        try:
+            (found,) = recheck_installed(store, [result.run], judge_again=judge_again)
+            assert found.switched and {"patched.py", "branching.py", "part0.py"} <= set(packages[0])
+            with pytest.raises(InputError, match="switched to native: slow"):
+                patch(load_model(target).module, result, store=place)
+            remove(store, result.run)
+            with pytest.raises(InputError, match="removed by its owner"):
+                patch(load_model(target).module, result, store=place)
+        finally:
+            set_installed(store, Installed(run=result.run))
 
 
 def test_files_of_the_model_are_its_own_whatever_else_has_their_names(kept, monkeypatch):

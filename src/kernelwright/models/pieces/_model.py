@@ -60,7 +60,8 @@ class Pieces:
         for (place, name), weight in zip(self._places, tensors[len(self._inputs) :], strict=True):
             if place[name] is not weight:
                 place[name] = weight
-        found = self._compiled(*tensors[: len(self._inputs)])
+        with torch.no_grad():  # the mode is part of what Dynamo compiled
+            found = self._compiled(*tensors[: len(self._inputs)])
         return found[0] if isinstance(found, tuple | list) and len(found) == 1 else found
 
     def _served(self, graph: fx.GraphModule, arguments: Sequence[Any]) -> Callable[..., Any]:
