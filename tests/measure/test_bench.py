@@ -383,5 +383,5 @@ def test_without_weights_a_baseline_that_keeps_them_is_superfluous(bench):
 
 def test_a_candidate_may_load_as_long_as_while_it_was_verified_if_the_run_has_the_time():
     now = time.monotonic()
-    assert 59 < _bench._load_s(Ends(now + 10, now + 100)) <= 60, "longer than rounds may begin"
-    assert 5 <= _bench._load_s(Ends(now + 1, now + 2)) < 6 and 79 < _bench._load_s(Ends(now + 80, now + 100))
+    for soft, hard, least in ((10, 100, 59), (1, 2, 5), (80, 100, 79)):  # rounds may begin until the first
+        assert least <= _bench._load_s(_block_runner.Ends(now + soft, now + hard)) <= least + 1
