@@ -379,3 +379,9 @@ def test_without_weights_a_baseline_that_keeps_them_is_superfluous(bench):
     assert baselines.started(workload, 0.0) == []
     (why,) = baselines.notes.values()
     assert why == "the task owns no weights that could be built in: it is compile-max-autotune"
+
+
+def test_a_candidate_may_load_as_long_as_while_it_was_verified_if_the_run_has_the_time():
+    now = time.monotonic()
+    for soft, hard, least in ((10, 100, 59), (1, 2, 5), (80, 100, 79)):  # rounds may begin until the first
+        assert least <= _bench._load_s(_block_runner.Ends(now + soft, now + hard)) <= least + 1

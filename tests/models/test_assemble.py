@@ -17,9 +17,9 @@ from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
 from kernelwright.models import capture_model, load_model, regions_of
 from kernelwright.models._assemble import Accepted, assemble
-from kernelwright.models._print import Unprintable
 from kernelwright.models._task import graph_text, region_sketch, region_text
 from kernelwright.models._timing import timed
+from kernelwright.models.pieces import Unprintable
 from kernelwright.records import Candidate, SourceFile
 from kernelwright.sandbox import Payload, Pool
 from kernelwright.tasks.forms._source import run_source

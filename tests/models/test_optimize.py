@@ -24,10 +24,11 @@ from kernelwright.models import (
     optimize_model,
     patch,
 )
+from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
-from kernelwright.models._judged_pieces import PiecesFound
+from kernelwright.models._look import gain_of
 from kernelwright.models._pilot import forecast_of
-from kernelwright.records import Candidate, DecisionStatus, Interval, SourceFile
+from kernelwright.records import Candidate, DecisionStatus, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
 
@@ -68,6 +69,13 @@ def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan
     assert world.asked[-1] == (False, "kernels for norms.0")
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
     assert model_result("last", world.store) == result
+
+
+def test_what_keeps_a_patched_model_native_is_said_before_anything_is_spent(world, small_plan, monkeypatch):
+    noted = small_plan.plan.model_copy(update={"notes": ("norms.0 has forward hooks",)})
+    monkeypatch.setattr(_optimize, "planned", lambda *_, **__: replace(small_plan, plan=noted))
+    world.optimize(small_plan.loaded)
+    assert [e.data["message"] for e in world.events if e.event == "plan"][1:] == ["norms.0 has forward hooks"]
 
 
 def test_nothing_is_installed_if_the_whole_is_not_accepted(world, small_plan):
@@ -135,6 +143,9 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
             return Branching().eval(), (torch.ones(256, 1024),)
         """,
     )
+    monkeypatch.setattr(
+        looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
+    )  # whatever the bounds here
     made = planning.planned(path, device=detect("cpu"))
     assert made.plan.breaks and made.plan.regions
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: made)
@@ -143,18 +154,14 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
     row = made.plan.regions[0]
     world.found = {f"region_{row.region}": 3.0}
 
-    class Judge(_optimize.JudgedPieces):
-        def judge(self, accepted, store, left_s):
-            (one,) = accepted
-            assert one.region.key == row.region and left_s > 60
-            speedup = Interval(median=1.5)
-            return PiecesFound("r1", DecisionStatus.IMPROVED, speedup, "compile", 1.6, (one,), {})
-
-    monkeypatch.setattr(_optimize, "JudgedPieces", Judge)
+    world.effects = {row.label: 0.5}
     result = world.optimize(path)
     (kept,) = [r for r in result.regions if r.kept]
-    assert result.improved and result.pieces and result.eager_speedup == 1.6 and kept.region == row.region
-    assert "torch.compile(model, backend=" in model_text(result) and "export" not in model_text(result)
+    assert result.improved and result.pieces and kept.region == row.region and result.run == "r1"
+    assert world.asked[-1] == (False, f"kernels for {row.label}") and world.task.name == "branching_whole"
+    assert result.identity is not None and not result.identity.graph, "there is no one graph"
+    told = model_text(result)
+    assert "torch.compile(model, backend=" in told and f"export {result.run} --to" in told
 
 
 def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, small_plan):

@@ -1,6 +1,9 @@
 """A model whose graph breaks on its values: kernels serve its pieces, whatever branch a call takes."""
 
 import copy
+import subprocess
+import sys
+import types
 
 import pytest
 import torch
@@ -9,11 +12,15 @@ from tests.models.planted import accept
 from tests.models.test_dynamo_regions import KERNEL, MARK
 from torch import nn
 
+from kernelwright.api.installed import recheck_installed, remove
+from kernelwright.api.recheck import Recheck
+from kernelwright.cli import main
+from kernelwright.deploy import Installed, set_installed
 from kernelwright.devices import detect
 from kernelwright.errors import InputError
 from kernelwright.models import (
     ModelResult,
-    PiecesPatch,
+    Patch,
     RegionOutcome,
     capture_model,
     dynamo_backend,
@@ -23,8 +30,10 @@ from kernelwright.models import (
 )
 from kernelwright.models import _plan as planning
 from kernelwright.models._assemble import Accepted
+from kernelwright.models._assemble_pieces import assemble_pieces
 from kernelwright.models._dynamo_regions import SITES
-from kernelwright.models._judged_pieces import JudgedPieces, _inputs
+from kernelwright.models._identity import identity_of
+from kernelwright.models._judged import Judged
 from kernelwright.models._records import MODEL_RESULT
 from kernelwright.models._task import region_task
 from kernelwright.models._timing import untimed
@@ -32,7 +41,6 @@ from kernelwright.models._unusual import reads_values
 from kernelwright.models._whole_task import whole_task
 from kernelwright.records import DecisionStatus, Interval
 from kernelwright.store import Store
-from kernelwright.tasks import Problem
 
 BRANCHING = (
     SMALL
@@ -58,35 +66,40 @@ def build_branching():
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A store with a kernel of norms in an accepted model whose graph breaks, its result, target, and the kernel."""
+    """A store with an accepted program of a model whose graph breaks: its result, target, and the norms' kernel."""
     folder = tmp_path_factory.mktemp("pieces")
-    path = written(folder, "small.py", BRANCHING)
-    capture = capture_model(load_model(path)).pieces[0]
+    path = written(folder, "branching.py", BRANCHING)
+    target = f"{path}:build_branching"
+    loaded = load_model(target)
+    captured = capture_model(loaded)
+    (capture,) = capture_model(load_model(path)).pieces
     region = next(r for r in two_regions(capture).regions if r.label == "norms.0")
     task = region_task(capture, region, untimed(capture))
+    whole = whole_task(loaded, captured, {p.name: untimed(p) for p in captured.pieces})
     with Store(folder) as store:
-        run, whole = accept(store, task, KERNEL), accept(store, task, KERNEL)
+        run = accept(store, task, KERNEL)
+        accepted = Accepted(region, task, store.evaluations(run)[0].candidate)
+        judged = accept(store, whole.task, candidate=assemble_pieces(whole.task, [accepted]))
         outcome = RegionOutcome(
             region=region.key, label=region.label, uses=2, runs=(run,), speedup=2.0, expected_us=1.0, kept=True,
             reason="",
         )  # fmt: skip
-        target = f"{path}:build_branching"
         result = ModelResult(
-            model="branching", device=detect("cpu").fingerprint, run=whole, decision=DecisionStatus.IMPROVED,
+            model="branching", device=detect("cpu").fingerprint, run=judged, decision=DecisionStatus.IMPROVED,
             speedup=Interval(median=2.0), baseline="compile", eager_speedup=2.0, expected=(1.0, 2.0, 3.0),
-            regions=(outcome,), pieces=True, call=load_model(target).whole.call,
+            regions=(outcome,), pieces=True, weights=whole.weights, call=loaded.whole.call,
+            identity=identity_of(loaded, None, whole.task),
         )  # fmt: skip
-        store.keep(MODEL_RESULT, whole, {whole: result.to_json()})
-        accepted = Accepted(region, task, store.evaluations(run)[0].candidate)
+        store.keep(MODEL_RESULT, judged, {judged: result.to_json()})
     return folder, result, target, accepted
 
 
 @pytest.fixture
-def patched(kept, graphs):
+def patched(kept):
     store, result, target, _ = kept
     model = load_model(target).module
-    with patch(model, result, store=store) as one:
-        assert isinstance(one, PiecesPatch)
+    with torch.no_grad(), patch(model, result, store=store) as one:
+        assert isinstance(one, Patch)
         yield one, model
 
 
@@ -96,28 +109,27 @@ def marked(model, x):
     return (model.norms[1](first) + MARK) * 2 if first.sum() > 0 else first - 1
 
 
-def test_kernels_serve_the_pieces_of_every_branch(patched, graphs):
+def test_kernels_serve_the_pieces_of_every_branch(patched):
     one, model = patched
     names = list(model.state_dict())
     x = torch.ones(4, 16)
-    for gain, pieces in ((1.0, 2), (-300.0, 3), (1.0, 3)):
+    torch.testing.assert_close(model(x), model.norms[1](model.norms[0](x)) * 2), "the first call is native"
+    for gain in (1.0, -300.0, 1.0):
         model.norms[0].weight.data.fill_(gain)
         torch.testing.assert_close(model(x), marked(model, x))
-        assert len(graphs) == pieces, "the other branch is a piece of its own"
-    assert (one.calls, one.native_calls) == (3, 0) and list(model.state_dict()) == names
+    assert (one.calls, one.native_calls) == (3, 1) and list(model.state_dict()) == names
     other = copy.deepcopy(model)
     other.norms[0].weight.data.fill_(3.0)
+    other(x)
     torch.testing.assert_close(other(x), marked(other, x))
     one.remove()
     assert model(x).abs().max() < 1000 and "forward" not in vars(model)
 
 
-@pytest.mark.long
 def test_what_was_not_verified_is_native(patched):
     one, model = patched
     x = torch.ones(4, 16)
-    with pytest.raises(InputError, match="replaced already"):
-        PiecesPatch(model, (), (), "")
+    model(x)
     model(torch.ones(5, 16))
     with torch.enable_grad():
         assert model(x).requires_grad
@@ -126,12 +138,68 @@ def test_what_was_not_verified_is_native(patched):
     model.train()
     model(x)
     model.eval()
-    assert (one.calls, one.native_calls) == (0, 4)
-    torch.testing.assert_close(torch.func.functional_call(model, model.state_dict(), (x,)), marked(model, x))
+    assert (one.calls, one.native_calls) == (0, 5)
 
 
-@pytest.mark.long
-def test_a_kernel_that_is_wrong_inside_is_named(kept, graphs):
+def test_a_kernel_that_declines_leaves_its_region_to_torch(patched):
+    _, model = patched
+    x = torch.full((4, 16), 7.0)
+    model(torch.ones(4, 16))
+    native = model.norms[0](x)
+    torch.testing.assert_close(model(x), (model.norms[1](native) + MARK) * 2)
+
+
+def test_the_package_runs_without_kernelwright(kept, tmp_path):
+    """Its kernel serves both branches in a process that cannot import Kernelwright."""
+    store, result, _, _ = kept
+    assert main(["export", result.run, "--to", str(tmp_path / "made"), "--store", str(store)]) == 0
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PROGRAM, str(tmp_path / "made")],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_it_is_listed_reported_rechecked_and_removed_like_any_other(kept, tmp_path, capsys):
+    place, result, target, _ = kept
+    page = tmp_path / "report.html"
+    assert main(["report", result.run, "--to", str(page), "--candidates", "--store", str(place)]) == 0
+    with Store(place) as store:
+        (judged,) = store.evaluations(result.run)
+    assert judged.candidate.key in page.read_text()
+    assert main(["kernels", "--store", str(place)]) == 0 and result.run in capsys.readouterr().out
+    packages = []
+
+    def judge_again(folder, **_):
+        packages.append([p.name for p in folder.glob("*/specialisations/*/*")])
+        return (Recheck(candidate="c", status="no longer holds", reason="slow", claimed=None, speedup=None),)
+
+    with Store(place) as store:
+        try:
+            (found,) = recheck_installed(store, [result.run], judge_again=judge_again)
+            assert found.switched and {"patched.py", "branching.py", "part0.py"} <= set(packages[0])
+            with pytest.raises(InputError, match="switched to native: slow"):
+                patch(load_model(target).module, result, store=place)
+            remove(store, result.run)
+            with pytest.raises(InputError, match="removed by its owner"):
+                patch(load_model(target).module, result, store=place)
+        finally:
+            set_installed(store, Installed(run=result.run))
+
+
+def test_files_of_the_model_are_its_own_whatever_else_has_their_names(kept, monkeypatch):
+    store, result, target, _ = kept
+    other = types.ModuleType("branching")
+    monkeypatch.setitem(sys.modules, "branching", other)
+    model = load_model(target).module
+    with torch.no_grad(), patch(model, result, store=store) as one:
+        x = torch.ones(4, 16)
+        model(x)
+        torch.testing.assert_close(model(x), marked(model, x))
+        assert one.calls == 1 and sys.modules["branching"] is other
+
+
+def test_regions_of_pieces_are_judged_together_by_the_judge_of_whole_models(kept):
     _, _, target, accepted = kept
     plan = planning.planned(target, device=detect("cpu"))
     assert plan.plan.whole is None and any(
@@ -140,15 +208,25 @@ def test_a_kernel_that_is_wrong_inside_is_named(kept, graphs):
     assert {r.uses for r in plan.plan.regions if r.region == accepted.region.key} == {2}, (
         "equal regions of two pieces"
     )
-    problem = Problem(whole_task(plan.loaded, plan.captured, plan.timed).task)
-    verdict = JudgedPieces(plan, ("eager",), lambda *_, **__: None)
-    inputs = _inputs(problem, plan.loaded.whole)
-    assert verdict._score((accepted,), inputs=inputs, problem=problem, until=0.0) == 0.0
-    assert "off float64" in verdict._out[accepted.region.key]
-    model = plan.loaded.module
-    assert verdict._wrong(model, inputs, 4.0) == ""
+    whole = whole_task(plan.loaded, plan.captured, plan.timed)
+    made = Judged(plan, [accepted], lambda *_, **__: None)._assembled([accepted], whole)
+    assert made.key == assemble_pieces(whole.task, [accepted]).key
 
 
+PROGRAM = """
+import sys, torch
+sys.path[:0] = [sys.argv[1]]
+sys.modules["kernelwright"] = None
+import build_branching_whole as package
+with torch.no_grad():
+    model, mark = package.Module(), 100.0
+    x = torch.ones(4, 16)
+    for gain in (1.0, -300.0, 2.0):
+        model.inner.norms[0].weight.fill_(gain)
+        first = model.inner.norms[0](x) + mark
+        wanted = (model.inner.norms[1](first) + mark) * 2 if first.sum() > 0 else first - 1
+        print(torch.allclose(model(x), wanted, rtol=1e-4))
+"""
 READERS = {
     "aten._local_scalar_dense.default": lambda x: x if x.max() > 5 else -x,
     "tolist": lambda x: x * x.tolist()[0],

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from kernelwright.models import capture_model, load_model, regions_of
-from kernelwright.models._print import Unprintable
 from kernelwright.models._region_form import form_of_task
 from kernelwright.models._task import _input, _mask, graph_text, region_sketch, region_task, region_text
 from kernelwright.models._timing import Fact, timed
+from kernelwright.models.pieces import Unprintable
 from kernelwright.tasks import Problem
 
 

@@ -8,7 +8,7 @@ from tests.models.conftest import written
 from torch import nn
 
 from kernelwright.errors import TaskError
-from kernelwright.models import Patch, SizedPatch, capture_model, load_model
+from kernelwright.models import Patch, SizedPatch, capture_model, load_model, plan
 from kernelwright.models import _install as installing
 from kernelwright.models import _patch as patching
 from kernelwright.models import _sized_patch as sized
@@ -71,6 +71,8 @@ def test_sparse_tensors_are_named():
 
     captured = capture_model(load_model(Sparse(), (torch.ones(4, 2),)))
     assert captured.breaks == ("'s' is a sparse_coo tensor, which no program takes",) and not captured.pieces
+    made = plan(Sparse(), inputs=(torch.ones(4, 2),))
+    assert made.breaks == captured.breaks and not made.regions
 
 
 def test_a_compiled_model_is_taken_out(tmp_path):

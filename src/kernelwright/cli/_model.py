@@ -159,12 +159,9 @@ def model_text(result: "ModelResult", again: str = "") -> str:
         )
     if result.improved:
         lines.append(f"  next      kernelwright.patch(model, {result.run!r}) in Python")
+        lines.append(f"            {program()} export {result.run} --to DIR{again}   (a package to import)")
         if result.pieces:
-            lines.append('            torch.compile(model, backend="kernelwright") uses them, too')
-        else:
-            lines.append(
-                f"            {program()} export {result.run} --to DIR{again}   (a package to import)"
-            )
+            lines.append('            torch.compile(model, backend="kernelwright") uses their kernels, too')
     if result.steps and result.steps.improved:
         lines.append("            kernelwright.models.OptimizerPatch(optimizer) in Python")
     return "\n".join(lines)

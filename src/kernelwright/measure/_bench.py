@@ -51,6 +51,8 @@ from ._sequential import (
 from ._standing import Standing
 from ._variants import Baselines, CandidateVariants, VariantWorker, candidate_variants
 
+_LOAD_S = 60.0
+"""Seconds that a candidate may take to load, as while it is verified."""
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
 _ROUNDS = {
     "prescreen": PRESCREEN_BLOCKS, "screen": SCREEN_BLOCKS, "sizes": SIZES_BLOCKS, "measure": LOOKS[-1],
@@ -241,7 +243,7 @@ class Bench(Resource):
         runners = []
         for workload in workloads:
             try:
-                mine = own.of(workload, max(5.0, ends.soft - time.monotonic()))
+                mine = own.of(workload, _load_s(ends))
                 runners.append(self._runner(workload, mine, only, ends, brief=phase == "screen"))
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED and workload.split != "search":
@@ -347,6 +349,12 @@ class Bench(Resource):
             if runner.cold and runner.workload.name in self._searched and not ends.over:
                 warm = runner.warmed()
                 blocks.extend(warm.block(WARM) for _ in range(WARM_BLOCKS))
+
+
+def _load_s(ends: Ends) -> float:
+    """Return the seconds that a candidate may take to load: as many as while it was verified, if the run has them."""
+    now = time.monotonic()
+    return max(5.0, ends.soft - now, min(_LOAD_S, ends.hard - now))
 
 
 def _first_call(variant: VariantWorker, number: int, end: float) -> str:

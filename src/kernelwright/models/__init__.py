@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._capture import Capture, Captured, capture_model
+    from ._capture import Captured, capture_model
     from ._dynamo import dynamo_backend
     from ._install import patch
     from ._joint import Step, capture_step
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
     from ._optimizer_patch import OptimizerPatch
     from ._patch import Patch
-    from ._pieces_patch import PiecesPatch
     from ._plan import plan
     from ._plan_records import Gain, Plan, PlannedRegion
     from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
     from ._target import Loaded, ModelTarget, Whole, is_model, load_model
     from ._training import optimize_training, step_task
     from ._training_patch import TrainingPatch
+    from .pieces import Capture
 
 _HOMES = {
-    "_capture": ("Capture", "Captured", "capture_model"),
+    "_capture": ("Captured", "capture_model"),
+    "pieces": ("Capture",),
     "_dynamo": ("dynamo_backend",),
     "_install": ("patch",),
     "_joint": ("Step", "capture_step"),
@@ -36,7 +37,6 @@ _HOMES = {
     "_optimize": ("BASELINES", "PROPOSERS", "model_result", "optimize_model"),
     "_optimizer_patch": ("OptimizerPatch",),
     "_patch": ("Patch",),
-    "_pieces_patch": ("PiecesPatch",),
     "_plan": ("plan",),
     "_plan_records": ("Gain", "Plan", "PlannedRegion"),
     "_records": ("MODEL_DRIFT", "DynamoForm", "ModelResult", "RegionOutcome", "SizedOutcome", "SizedResult"),
@@ -64,7 +64,6 @@ __all__ = [
     "ModelTarget",
     "OptimizerPatch",
     "Patch",
-    "PiecesPatch",
     "Plan",
     "PlannedRegion",
     "Region",

@@ -13,12 +13,11 @@ from torch import fx
 from ..errors import InputError
 from ..records import Candidate, SourceFile, Task
 from ..tasks.capture import UNPACK
-from ._capture import Capture
 from ._operators import imports_of
-from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region, operator_name
 from ._task import packed
 from ._timing import Timed
+from .pieces import Capture, Printed, Unprintable, expression, listed
 
 _ENTRY = "patched.py"
 _CPP = (".cpp", ".cc", ".cxx")
@@ -57,26 +56,36 @@ def assemble(
         InputError: kernels cannot be in one candidate: flags, exports or files of the same name differ.
         Unprintable: an operator between them, or a constant, cannot be written into a file.
     """
-    parts = [_Part(number, accepted) for number, accepted in enumerate(kernels)]
+    parts = [Part(number, accepted) for number, accepted in enumerate(kernels)]
+    return with_parts(_Body(capture, timed, parts, state, names).text(), parts)
+
+
+def with_parts(text: str, parts: Sequence["Part"], files: Sequence[SourceFile] = ()) -> Candidate:
+    """Return a candidate of a file that calls kernels, their files, and others.
+
+    Raises:
+        InputError: files of the same name differ.
+    """
     sources: dict[str, SourceFile] = {}
-    for part in parts:
-        for source in part.sources():
-            known = sources.setdefault(source.path, source)
-            if known.text != source.text:
-                raise InputError(f"two kernels bring different files {source.path!r}")
-    body = _Body(capture, timed, parts, state, names)
-    entry = SourceFile(path=_ENTRY, text=body.text())
+    for source in (
+        SourceFile(path=_ENTRY, text=text),
+        *files,
+        *(s for part in parts for s in part.sources()),
+    ):
+        known = sources.setdefault(source.path, source)
+        if known.text != source.text:
+            raise InputError(f"two kernels or files of the model are called {source.path!r}, and differ")
     labels = ", ".join(part.label for part in parts)
     spoken = {part.language for part in parts}
     flags = tuple(sorted({flag for part in parts for flag in part.flags}))
     return Candidate(
-        sources=(entry, *sources.values()), language=next((n for n in _WRITTEN_IN if n in spoken), "torch"),
+        sources=tuple(sources.values()), language=next((n for n in _WRITTEN_IN if n in spoken), "torch"),
         entry=f"{_ENTRY}:run", style="function", flags=flags, proposer="models",
         reason=f"kernels for {labels or 'nothing'}",
     )  # fmt: skip
 
 
-class _Part:
+class Part:
     """One region's kernel inside the model's candidate."""
 
     def __init__(self, number: int, accepted: Accepted) -> None:
@@ -164,7 +173,7 @@ class _Body:
         self,
         capture: Capture,
         timed: Timed,
-        parts: Sequence[_Part],
+        parts: Sequence[Part],
         state: Sequence[str],
         names: dict[str, str],
     ) -> None:
@@ -172,7 +181,7 @@ class _Body:
         self._names = {node: f"a{i}" for i, node in enumerate(capture.inputs)}
         places = {name: i for i, name in enumerate(state)}
         self._names |= {node: f"s{places[names[node]]}" for node in capture.weights}
-        self._at: dict[int, tuple[_Part, Printed, int, int]] = {}
+        self._at: dict[int, tuple[Part, Printed, int, int]] = {}
         for part in parts:
             for use, unit in enumerate(part.accepted.region.units):
                 text = part.accepted.region.texts[use]
@@ -196,7 +205,7 @@ class _Body:
         operators = [f"{name} = torch.ops.{target}" for target, name in self._operators.items()]
         prepare = self._prepare(state) if packs else []
         return "\n".join([
-            *_HEAD.splitlines(), *imports_of(self._capture.nodes), *_LOADING.splitlines(), *definitions,
+            *_HEAD.splitlines(), *imports_of(self._capture.nodes), *LOADING.splitlines(), *definitions,
             *UNPACK.splitlines(), "", "", *operators, *fixed, *prepare, "", "",
             f"def run({', '.join(taken)}):", *head, *lines, "",
         ])  # fmt: skip
@@ -262,7 +271,7 @@ class _Body:
         lines.append(f"    return {listed(results) if len(results) > 1 else results[0]}")
         return lines
 
-    def _call(self, part: _Part, text: Printed, use: int) -> str:
+    def _call(self, part: Part, text: Printed, use: int) -> str:
         """Return the line that calls a kernel for one use of its region."""
         for number, name in enumerate(text.outputs):
             self._names[name] = f"r{use}_{number}"
@@ -332,7 +341,7 @@ from pathlib import Path
 
 import torch
 '''
-_LOADING = """
+LOADING = """
 
 def _loaded(name, **given):
     spec = importlib.util.spec_from_file_location(f"{__name__}_{name[:-3]}", Path(__file__).parent / name)

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from ..tasks import dtype_name
-from ._print import Unprintable, is_random
 from ._records import Drawn, Sampler
+from .pieces import Unprintable, is_random
 
 _aten = torch.ops.aten
 

@@ -25,8 +25,8 @@ from ..store import Store
 from ._accepted import Program, RegionProgram, programs, region_programs
 from ._dynamo_form import content, graph_key, is_plain, sized
 from ._dynamo_regions import with_regions
-from ._print import Unprintable
 from ._records import DynamoForm
+from .pieces import Unprintable
 
 _LOG = logging.getLogger(__name__)
 _OPTIONS = ("store",)

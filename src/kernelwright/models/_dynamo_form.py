@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 
 from ..records import content_key
 from ..tasks.capture import quiet
-from ._print import Unprintable, check_printable, expression
 from ._records import DynamoForm
 from ._target import Loaded, tensors_of, unchanged
+from .pieces import Unprintable, check_printable, expression
 
 _LOG = logging.getLogger(__name__)
 

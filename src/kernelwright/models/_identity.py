@@ -18,11 +18,10 @@ from torch import nn
 from ..languages.prepared import Seen
 from ..records import Task, content_key
 from ..tasks import Problem
-from ._capture import Capture
 from ._dynamo_form import content
-from ._print import Unprintable, expression
 from ._records import Identity
 from ._target import Loaded
+from .pieces import Capture, Unprintable, expression
 
 _OF_MODULES = frozenset(vars(nn.Module()))
 _CLOSED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)

@@ -12,11 +12,10 @@ from ..errors import InputError
 from ..records import TensorSpec
 from ..search import accepted_of
 from ..store import Store
-from ._accepted import load_program, regions_in
+from ._accepted import load_program
 from ._identity import places_outside
 from ._optimize import model_result, sized_result
 from ._patch import Patch
-from ._pieces_patch import PiecesPatch
 from ._records import ModelResult, SizedResult
 from ._sized_patch import SizedPatch
 from ._snapshot import snapshots
@@ -26,11 +25,11 @@ from ._unusual import taken_out
 
 def patch(
     model: nn.Module, kernels: ModelResult | SizedResult | str = "last", *, store: Path | str | None = None
-) -> Patch | SizedPatch | PiecesPatch:
+) -> Patch | SizedPatch:
     """Patch a model with what was accepted for it; use it in a `with` block, or `remove` it later.
 
     A model that was optimised in training is patched for training alone: `TrainingPatch`; one that was optimised at
-    several sizes, at all of them: `SizedPatch`; one whose graph breaks, in its pieces: `PiecesPatch`.
+    several sizes, at all of them: `SizedPatch`.
 
     Args:
         model: The model that was optimised, or another with the same parameters.
@@ -52,7 +51,7 @@ def patch(
     return SizedPatch(model, [partial(_patched, model, one, store) for one in accepted])
 
 
-def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) -> Patch | PiecesPatch:
+def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) -> Patch:
     with Store(store) as kept:
         if not result.improved:
             raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
@@ -62,11 +61,10 @@ def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) ->
                 f"the result for {result.model} was switched to native: {state.reason or state.state}"
             )
         workload = kept.task(record.task).workloads[0]
-        if result.pieces:
-            regions = [kernel for _, kernel in regions_in(kept, result)]
-            taken = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
-            return PiecesPatch(model, regions, taken, result.call)
-        candidate = accepted_of(kept, record)[0].candidate
+        accepted = accepted_of(kept, record)
+        if not accepted:
+            raise InputError(f"{result.model} was judged by an earlier version; optimise it again")
+        candidate = accepted[0].candidate
     program = load_program(candidate, workload)
     training = bool(result.trained)
     inputs, held = program.inputs, program.weights

@@ -20,11 +20,10 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from ..errors import TaskError
 from ..tasks.capture import quiet
-from ._capture import Capture, check_graph, is_assertion
 from ._drawn import draw, drawing_text, drawn_outside
-from ._print import Unprintable, check_printable
 from ._records import StepForm
 from ._target import Loaded, Whole, tensors_of, unchanged
+from .pieces import Capture, Unprintable, check_graph, check_printable, is_assertion
 
 _aten = torch.ops.aten
 _NAMES_A_DTYPE = (_aten._log_softmax_backward_data, _aten._softmax_backward_data)

@@ -11,11 +11,12 @@ from ..errors import InputError, KernelwrightError
 from ..records import DecisionStatus, Task
 from ..search import Judgement, OnEvent
 from ._assemble import Accepted, assemble
+from ._assemble_pieces import assemble_pieces
 from ._harm import without_harm
 from ._plan import Planned
-from ._print import Unprintable
 from ._whole_task import WholeTask, whole_task
 from ._wrong_layer import told, wrong_layer
+from .pieces import Unprintable
 
 _SCREEN_SHARE = 0.5
 """Part of the time for finding the kernels that work together; the rest is for the verdict."""
@@ -27,8 +28,6 @@ class Judged:
 
     def __init__(self, plan: Planned, accepted: Sequence[Accepted], say: Callable[..., None]) -> None:
         self._plan, self._accepted, self._say = plan, list(accepted), say
-        self._capture = plan.captured.pieces[0]
-        self._timed = plan.timed[self._capture.name]
         self.kept: tuple[Accepted, ...] = ()
         """The kernels in the result."""
         self.judged: tuple[Accepted, ...] = ()
@@ -109,7 +108,11 @@ class Judged:
 
     def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None, until: float) -> str:
         """Name the layer where the model is wrong with these kernels, if there is time for it."""
-        return wrong_layer(self._plan, None, parts, store) if time.monotonic() < until else ""
+        known = self._plan.captured.whole is not None and time.monotonic() < until
+        return wrong_layer(self._plan, None, parts, store) if known else ""
 
     def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
-        return assemble(self._capture, self._timed, parts, whole.state, whole.names)
+        capture = self._plan.captured.whole
+        if capture is None:
+            return assemble_pieces(whole.task, parts)
+        return assemble(capture, self._plan.timed[capture.name], parts, whole.state, whole.names)

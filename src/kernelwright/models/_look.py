@@ -6,11 +6,11 @@ from ..bound import Rates, bound
 from ..devices import Device, Peaks
 from ..tasks import Problem
 from ..tasks.capture import trace
-from ._capture import Capture
 from ._plan_records import Gain, PlannedRegion
 from ._regions import Region
 from ._task import region_sketch
 from ._timing import Timed
+from .pieces import Capture
 
 LEAST_SHARE = 0.005
 """Regions below this share of the time are left out."""

@@ -7,7 +7,7 @@ import torch
 from torch import fx
 from torch._library.custom_ops import OPDEFS
 
-from ._print import Unprintable
+from .pieces import Unprintable
 
 
 def imports_of(nodes: Iterable[fx.Node]) -> list[str]:

@@ -20,18 +20,17 @@ from ._device import device_of_models
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
-from ._judged_pieces import JudgedPieces
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, regions_s, whole_s
 from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
-from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
 from ._whole import WholeFound, finished_runs, note_search, search_whole
+from .pieces import Unprintable
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
@@ -97,6 +96,8 @@ def optimize_model(
         with deadline(minutes * 60 + _MARGIN_S):
             found.append(planned(target, device=used, inputs=inputs, minutes=minutes, numerics=numerics))
             say("plan", message=_told(found[0]))
+            for note in found[0].plan.notes:
+                say("plan", message=note)
             result, task = _Run(found[0], used, tuple(baselines), options, say, begun, end).result(search)
             return _kept(result, found[0], store, task)
     except TimeoutError:
@@ -166,8 +167,6 @@ class _Run:
         accepted = regions.accepted()
         if not accepted:
             return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
-        if plan.captured.whole is None:
-            return self._judged_in_pieces(regions, accepted, tried), None
         return self._judged(regions, accepted, tried)
 
     def _judged(
@@ -182,23 +181,11 @@ class _Run:
         result = _result(self.plan, self.used, judgement, outcomes, verdict.reason, self.begun)
         more = {
             "weights": verdict.weights, "call": self.plan.loaded.whole.call,
+            "pieces": self.plan.captured.whole is None,
             "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
             "expected": _expected(self.plan, verdict.judged),
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
-
-    def _judged_in_pieces(
-        self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
-    ) -> ModelResult:
-        """Judge a model whose graph breaks with the kernels of its regions, in the time that is left."""
-        verdict = JudgedPieces(self.plan, self.baselines, self.say)
-        found = verdict.judge(accepted, self.options["store"], self._left_s())
-        outcomes = (*tried, *regions.outcomes(found.kept, found.out))
-        return _result(self.plan, self.used, None, outcomes, found.reason, self.begun).model_copy(update={
-            "run": found.run, "decision": found.decision, "speedup": found.speedup, "baseline": found.baseline,
-            "eager_speedup": found.eager_speedup, "pieces": True,
-            "expected": _expected(self.plan, found.judged), "call": self.plan.loaded.whole.call,
-        })  # fmt: skip
 
     def _of_whole(self, found: WholeFound) -> ModelResult:
         """Return the result where one program serves the whole model."""

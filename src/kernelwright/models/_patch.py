@@ -17,7 +17,7 @@ from ..deploy.runtime.operators import apart, is_transformed
 from ..errors import InputError
 from ..languages.prepared import Prepared
 from ..records import TensorSpec
-from ._capture import Capture, capture_as_one
+from ._capture import capture_as_one
 from ._identity import Outside, graph_hash
 from ._in_place import PLACE, InPlace, check_free
 from ._nested import emptied, hooked, rebuilt, set_by_call
@@ -25,6 +25,7 @@ from ._patched_operator import number_of
 from ._records import Identity
 from ._snapshot import Snapshots, never
 from ._target import Whole, call_signature, tensors_of
+from .pieces import Capture
 
 _LOG = logging.getLogger(__name__)
 _ALONE = object()

@@ -19,7 +19,7 @@ from ..store import DeviceLock
 from ..tasks import Problem, one_thread
 from ..tasks.capture import trace as graph_of
 from ._budget import Overlaps, Stream
-from ._capture import Capture, Captured, capture_model
+from ._capture import Captured, capture_model
 from ._choose import choose
 from ._clock import Clock, HostClock, clock_of
 from ._device import device_of_models, moved
@@ -28,13 +28,13 @@ from ._minutes import regions_s, whole_s
 from ._native import native_us
 from ._parts import timed_parts
 from ._plan_records import WHOLE, Gain, Plan, PlannedRegion
-from ._print import Unprintable
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._timing import Timed, timed
 from ._traced import chains_in
 from ._unusual import reads_values
 from ._whole_task import whole_task
+from .pieces import Capture, Unprintable
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
 """Processor seconds for tasks and bounds of regions, and how many regions are looked at."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from torch import fx
 
-from ._capture import Capture
-from ._print import Printed, Unprintable, printed
+from ..records import content_key
+from .pieces import Capture, Printed, Unprintable, printed
 
 Kind = Literal["op", "fused", "block", "chain"]
 
@@ -59,7 +59,7 @@ class Region:
     @property
     def key(self) -> str:
         """Hash of the computation."""
-        return self.texts[0].key
+        return _key(self.texts[0])
 
     def overlaps(self, other: "Region") -> bool:
         """Tell whether any parts of two regions share a node."""
@@ -93,7 +93,7 @@ def regions_of(capture: Capture) -> Found:
         except Unprintable as error:
             native.setdefault(unit.label, str(error))
             continue
-        group = groups.setdefault(text.key, [])
+        group = groups.setdefault(_key(text), [])
         if not any(unit.overlaps(other) for other, _ in group):
             group.append((unit, text))
     regions = (
@@ -101,6 +101,11 @@ def regions_of(capture: Capture) -> Found:
         for g in groups.values()
     )
     return Found(tuple(regions), tuple(f"{label}: {why}" for label, why in native.items()))
+
+
+def _key(text: Printed) -> str:
+    """Hash a computation: lines, shapes and dtypes."""
+    return content_key(*text.lines, *map(repr, text.shapes), *text.returned)
 
 
 def operator_name(node: fx.Node) -> str:

@@ -9,13 +9,12 @@ from torch.utils import _pytree as pytree
 
 from ._in_place import PLACE, InPlace
 from ._patch import Patch
-from ._pieces_patch import PiecesPatch
 
 
 class SizedPatch(InPlace):
     """A model patched at several sizes: the patch at a call's sizes answers it, and the native model all others."""
 
-    def __init__(self, model: nn.Module, patches: Sequence[Callable[[], Patch | PiecesPatch]]) -> None:
+    def __init__(self, model: nn.Module, patches: Sequence[Callable[[], Patch]]) -> None:
         """Put all patches in place, or none.
 
         Args:

@@ -159,10 +159,15 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, value, version in before:
                 # batch norm writes its statistics without counting that as a write
-                if version is None or buffer._version != version or not torch.equal(buffer, value):
+                if version is None or buffer._version != version or not _equal(buffer, value):
                     buffer.copy_(value)
                 if version is not None:  # a backward pass may still read the buffer, which is as it was
                     torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Tell whether dense tensors are equal; of sparse ones, which torch does not compare, writes are counted."""
+    return one.layout is not torch.strided or torch.equal(one, other)
 
 
 def load_model(

@@ -11,11 +11,10 @@ from ..tasks import dtype_name
 from ..tasks.capture import UNPACK
 from ..tasks.capture import packed as packed_text
 from ..tasks.forms import kernelbench
-from ._capture import Capture
 from ._operators import imports_of
-from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region
 from ._timing import Fact, Timed
+from .pieces import Capture, Printed, Unprintable, expression, listed
 
 _FILE = """import torch
 from torch import nn

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._capture import Capture
 from ._clock import Clock, HostClock, overhead_us
 from ._target import Whole, unchanged
+from .pieces import Capture
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ..profile.trace import Chain
-from ._capture import Capture
 from ._regions import Region, computes, operator_name
+from .pieces import Capture
 
 _BARE = "aten::"
 

@@ -11,13 +11,13 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import InputError
 from ..records import TensorSpec
-from ._capture import Capture
 from ._drawn import draw
 from ._joint import capture_step
 from ._patch import Patch
 from ._records import Identity, StepForm
 from ._snapshot import Snapshots
 from ._target import Loaded
+from .pieces import Capture
 
 
 class TrainingPatch(Patch):

@@ -15,10 +15,10 @@ from ..store import Store
 from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
-from ._print import Unprintable
 from ._records import RegionOutcome
 from ._whole_task import WholeTask, whole_task
 from ._wrong_layer import wrong_layer
+from .pieces import Unprintable
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""

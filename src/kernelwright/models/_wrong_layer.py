@@ -22,11 +22,10 @@ from ..records import Candidate, CheckStatus, Task
 from ..tasks import Problem
 from ..tasks.forms import kernelbench
 from ._assemble import Accepted, assemble
-from ._capture import Capture
 from ._plan import Planned
-from ._print import Unprintable
 from ._task import graph_text
 from ._timing import Timed
+from .pieces import Capture, Unprintable
 
 _MINUTES = 1.0
 """Time for the judge to say which layer is off."""

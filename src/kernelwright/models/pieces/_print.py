@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from ..records import content_key
-from ._capture import Capture
+from ._graph import Capture
 
 
 class Unprintable(Exception):
@@ -32,11 +31,6 @@ class Printed:
     """The names of those in the lines."""
     shapes: tuple[tuple[tuple[int, ...], str], ...]
     """Shape and dtype of each input and then each weight."""
-
-    @property
-    def key(self) -> str:
-        """Hash of the computation: lines, shapes and dtypes."""
-        return content_key(*self.lines, *map(repr, self.shapes), *self.returned)
 
 
 def printed(capture: Capture, start: int, stop: int) -> Printed:
