@@ -1,10 +1,8 @@
 """The first programs of a model, timed before its search: what the forecast is made of."""
 
-import os
-
 import pytest
 
-from kernelwright.models import capture_model, load_model
+from kernelwright.models import _pilot, capture_model, load_model
 from kernelwright.models._pilot import forecast_of, piloted
 from kernelwright.models._whole_task import whole_task
 
@@ -20,8 +18,8 @@ def test_a_forecast_follows_the_pilot_and_promises_no_loss():
 def test_first_programs_are_timed_in_a_process_of_their_own_unless_the_machine_is_busy(small, monkeypatch):
     loaded = load_model(small)
     task = whole_task(loaded, capture_model(loaded), {}).task
-    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    monkeypatch.setattr(_pilot, "got_share", lambda: 0.1)
     assert piloted(task, 300.0) is None
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
     assert 0.0 < piloted(task, 300.0) < 1.0, "twelve operators of a few microseconds each become one call"
     assert piloted(task, 0.1) is None

@@ -9,7 +9,6 @@ what it gained in other models.
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from ..config import without_secrets
 from ..languages import get_language
 from ..languages.prepared import prepared
 from ..records import Task
+from ..system.waiting import got_share
 from ..tasks import Problem
 from ._in_turns import in_turns
 
@@ -35,6 +35,8 @@ _OFF = (-0.046, 0.085)
 """How far a tenth of the models were below and above that, each forecast from the others."""
 _PROGRAMS, _NEAR, _ROUNDS = 3, 1e-3, 9
 _LEAST_SHARE = 0.03
+_LEAST_GOT = 0.5
+"""Part of a processor that this process must get for a pilot to be worth its time."""
 
 
 def forecast_of(share: float, bound: float) -> tuple[float, float, float]:
@@ -62,7 +64,7 @@ def piloted(task: Task, seconds: float) -> float | None:
     Returns:
         None where none of them answers right in these seconds, and on a busy machine, where the search needs them.
     """
-    if os.getloadavg()[0] > (os.cpu_count() or 1):
+    if got_share() < _LEAST_GOT:
         return None
     command = [sys.executable, "-P", "-m", "kernelwright.models._pilot"]
     try:
