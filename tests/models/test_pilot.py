@@ -1,5 +1,8 @@
 """The first programs of a model, timed before its search: what the forecast is made of."""
 
+import subprocess
+from types import SimpleNamespace
+
 import pytest
 
 from kernelwright.models import _pilot, capture_model, load_model
@@ -11,6 +14,17 @@ def test_a_forecast_follows_the_pilot_and_promises_no_loss():
     low, expected, high = forecast_of(0.3, 0.1)
     assert 1.0 < low < expected < high and expected > forecast_of(0.5, 0.1)[1]
     assert forecast_of(1.2, 0.1) == (1.0, 1.0, pytest.approx(1.0)) and forecast_of(0.01, 0.0)[1] > 20
+
+
+def test_a_pilot_that_does_not_end_in_time_tells_what_it_timed_until_then(monkeypatch):
+    def cut(*_, timeout, **__):
+        told = b'{"share": 0.7}\n{"share": 0.5}\n{"sha' if timeout > 1.0 else None
+        raise subprocess.TimeoutExpired("pilot", timeout, output=told)
+
+    monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
+    monkeypatch.setattr(subprocess, "run", cut)
+    task = SimpleNamespace(to_json=lambda: "{}")
+    assert piloted(task, 30.0) == 0.5 and piloted(task, 0.5) is None
 
 
 @pytest.mark.long
