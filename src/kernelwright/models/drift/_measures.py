@@ -141,4 +141,4 @@ def _choosing(how: str, sample: Sampler | None, seed: int) -> Choose:
     if how == "greedy":
         return lambda logits: logits.argmax(-1)
     draw, random = sample or top_p(1.0), torch.Generator().manual_seed(seed)
-    return lambda logits: draw(logits, random)
+    return lambda logits: draw(logits.nan_to_num(0.0, 0.0), random)
