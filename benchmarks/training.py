@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.causal_lm import causal_lm, token_batch
+from benchmarks.causal_lm import causal_lm, small_causal_lm, small_token_batch, token_batch
 from benchmarks.training_models import MODELS, MORE, Batch
 from kernelwright.flow import optimize
 from kernelwright.models import ModelResult, OptimizerPatch, model_result, optimize_training, patch
@@ -31,7 +31,11 @@ from kernelwright.records import Budget, Task
 
 STEPS, SEEDS, ROUNDS = 200, 5, 60
 Row = dict[str, Any]
-ALL = MODELS | MORE | {"causal_lm": (causal_lm, token_batch)}
+ALL = (
+    MODELS
+    | MORE
+    | {"causal_lm": (causal_lm, token_batch), "small_causal_lm": (small_causal_lm, small_token_batch)}
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

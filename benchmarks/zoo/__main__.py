@@ -13,6 +13,7 @@ import argparse
 import ast
 import json
 import math
+import os
 import re
 import resource
 import subprocess
@@ -23,6 +24,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from kernelwright.system.waiting import got_share
 
 HERE = Path(__file__).parent
 CATEGORIES = ("dense", "mixture", "recurrent", "diffusion", "vision", "audio", "relational", "science")
@@ -135,6 +138,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
     }  # fmt: skip
     if asked.plan:
         return row
+    row |= {"load": os.getloadavg()[0], "got_share": got_share()}
     baselines = [word for name in asked.baseline for word in ("--baseline", name)]
     with tempfile.TemporaryDirectory(prefix="zoo-") as store:
         minutes = ["--minutes", str(asked.minutes), "--store", store]

@@ -4,8 +4,8 @@ import transformers
 from _made import of, tokens
 
 
-def llama():
-    return of(transformers, "LlamaConfig", "LlamaForCausalLM"), tokens()
+def llama(batch=1, seq=64):
+    return of(transformers, "LlamaConfig", "LlamaForCausalLM"), tokens(seq, batch)
 
 
 def llama_decode():

@@ -37,6 +37,7 @@ def in_order(device: Device, values: dict[str, Peak]) -> None:
     assert values["l1.copy"].value > values["dram.copy"].value > 1e9
     assert values["float32"].value > 1.3 * values["float64"].value > 1e9
     assert values["tensor-float32"].value >= values["float32"].value
+    assert values["float32"].value > 0.3 * values["tensor-float32"].value, "products need multiply-adds"
     pairs = "avx512_bf16" in device.vector_units
     assert values["tensor-bfloat16"].value > (1.3 if pairs else 0.99) * values["float32"].value
     assert 1e4 < values["launch"].value < 1e9

@@ -1,10 +1,11 @@
 """The first programs of a model, timed before its search: what the forecast is made of."""
 
-import os
+import subprocess
+from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.models import capture_model, load_model
+from kernelwright.models import _pilot, capture_model, load_model
 from kernelwright.models._pilot import forecast_of, piloted
 from kernelwright.models._whole_task import whole_task
 
@@ -15,13 +16,24 @@ def test_a_forecast_follows_the_pilot_and_promises_no_loss():
     assert forecast_of(1.2, 0.1) == (1.0, 1.0, pytest.approx(1.0)) and forecast_of(0.01, 0.0)[1] > 20
 
 
+def test_a_pilot_that_does_not_end_in_time_tells_what_it_timed_until_then(monkeypatch):
+    def cut(*_, timeout, **__):
+        told = b'{"share": 0.7}\n{"share": 0.5}\n{"sha' if timeout > 1.0 else None
+        raise subprocess.TimeoutExpired("pilot", timeout, output=told)
+
+    monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
+    monkeypatch.setattr(subprocess, "run", cut)
+    task = SimpleNamespace(to_json=lambda: "{}")
+    assert piloted(task, 30.0) == 0.5 and piloted(task, 0.5) is None
+
+
 @pytest.mark.long
 @pytest.mark.needs("C++ compiler")
 def test_first_programs_are_timed_in_a_process_of_their_own_unless_the_machine_is_busy(small, monkeypatch):
     loaded = load_model(small)
     task = whole_task(loaded, capture_model(loaded), {}).task
-    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    monkeypatch.setattr(_pilot, "got_share", lambda: 0.1)
     assert piloted(task, 300.0) is None
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
     assert 0.0 < piloted(task, 300.0) < 1.0, "twelve operators of a few microseconds each become one call"
     assert piloted(task, 0.1) is None

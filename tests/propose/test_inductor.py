@@ -12,6 +12,7 @@ from kernelwright.languages import get_language
 from kernelwright.propose._inductor import Generated, Harvested, HarvestError, harvest, rewrite
 from kernelwright.propose._inductor import __main__ as harvesting
 from kernelwright.propose._inductor._harvest import Order
+from kernelwright.propose._inductor._rewrite import Part
 from kernelwright.records import Build, BuildStatus, Candidate, Split
 from kernelwright.tasks import Problem, load_task
 
@@ -139,3 +140,22 @@ def test_what_a_mode_finished_before_the_process_died_is_kept(
     first, second = harvest(problem.task, (), ("default", "max-autotune"))
     assert first.codes[0].code == "c" and not first.failure
     assert (second.mode, second.codes, second.failure) == ("max-autotune", (), "it broke")
+
+
+def _part(*texts: str) -> Part:
+    kernels = {f"cpp_{n}": (["const float*"], text) for n, text in enumerate(texts)}
+    return Part(kernels, "", {}, [])
+
+
+def test_kernels_of_one_function_share_a_file_so_that_torchs_header_is_compiled_once() -> None:
+    plain = '#include <torch/prefix.h>\nextern "C" void kernel(const float* x)\n{\n    {\n    }\n}\n'
+    more = plain.replace("extern", "static int counted = 0;\nextern", 1)
+    files = {s.path: s.text for s in _part(plain, more, plain).sources("w0")}
+    assert list(files) == ["w0_cpp_1.cpp", "w0_kernels.cpp"], (
+        "what defines more has names that may be another's too"
+    )
+    shared = files["w0_kernels.cpp"]
+    assert shared.count("#include <torch/prefix.h>") == shared.count("start_of(const DLTensor* t) {") == 1
+    assert all(f"KW_KERNEL(w0_cpp_{n})" in shared and f"void inductor_w0_cpp_{n}(" in shared for n in (0, 2))
+    assert shared.index("#include <torch") < shared.index("extern")
+    assert "KW_KERNEL(w0_cpp_1)" in files["w0_cpp_1.cpp"] and files["w0_cpp_1.cpp"].startswith("#include")

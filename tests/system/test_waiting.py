@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from kernelwright.system import waiting
 from kernelwright.system.waiting import PATIENCE, PatientDeadline, waits_ns
 
 OTHER = 10**9
@@ -91,3 +92,10 @@ def test_what_was_cut_at_it_ends_it_though_waiting_moved_it_on():
 def test_waiting_is_read_of_every_thread():
     assert str(os.getpid()) in waits_ns(os.getpid())
     assert waits_ns(OTHER) == {}
+
+
+def test_the_part_of_a_processor_that_a_thread_gets_is_its_time_by_the_clocks(monkeypatch):
+    wall, own = iter([0.0, 0.1, 0.2, 0.31]), iter([5.0, 5.0775])
+    monkeypatch.setattr(waiting.time, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(waiting.time, "thread_time", lambda: next(own))
+    assert waiting.got_share(0.3) == pytest.approx(0.25)

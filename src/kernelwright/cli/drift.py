@@ -88,6 +88,7 @@ def _print(found: "Drift") -> None:
             "of the limit": f"{one.excess:.3g}",
             "from position": "none" if one.first < 0 else str(one.first),
             "to the bit again": "yes" if one.deterministic else "no",
+            **({} if one.kernel_calls is None else {"by kernels": f"{one.kernel_calls} calls"}),
         }
         for one in found.scenes
     ]
@@ -106,7 +107,10 @@ def _print(found: "Drift") -> None:
         )
     if found.generation:
         text = found.generation
-        print(f"greedy text: {text.same} of {text.prompts} the same over {text.tokens} tokens")
+        print(
+            f"greedy text: {text.same} of {text.prompts} the same over {text.tokens} tokens; "
+            f"sampled by the same random numbers: {text.sampled}"
+        )
     if found.sampler:
         drawn = found.sampler
         print(f"sampler: p {drawn.p_value:.2g} over {drawn.contexts} contexts of {drawn.draws} draws")

@@ -27,14 +27,22 @@
 
 namespace {
 
-constexpr int kLane = 64;                // bytes of one access: a cache line
+// Bytes of one access: a vector register, for compilers take wider ones apart into single elements; and how many sums
+// fit into the registers, enough to hide the latency of a multiply-add.
+#if defined(__AVX512F__)
+constexpr int kLane = 64, kSums = 16;
+#elif defined(__AVX__)
+constexpr int kLane = 32, kSums = 12;
+#else
+constexpr int kLane = 16, kSums = 12;
+#endif
 constexpr double kPatternSeconds = 0.1;   // of measuring, for each pattern and level
 constexpr double kRepeatSeconds = 5e-4;   // of one repeat: short, so that some fall between disturbances
 constexpr double kMostSeconds = 0.5;      // where few repeats are undisturbed
 constexpr int kLeastRepeats = 9;
 constexpr int kMoreRounds = 4;            // of multiply-adds whose rates are not plausible
 constexpr int kDramSlices = 16;            // a repeat visits one of these parts of the buffer, in turn
-constexpr int kPrefetchLines = 32;        // read ahead by this many cache lines
+constexpr int kPrefetchBytes = 2048;      // read ahead by so many
 
 using Vec = float __attribute__((vector_size(kLane)));
 using VecD = double __attribute__((vector_size(kLane)));
@@ -55,13 +63,9 @@ void stream(Vec *to, Vec value) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(reinterpret_cast<float *>(to), (__m512)value);
 #elif defined(__AVX__)
-  __m256 halves[2];
-  std::memcpy(halves, &value, sizeof halves);
-  for (int i = 0; i < 2; i++) _mm256_stream_ps(reinterpret_cast<float *>(to) + 8 * i, halves[i]);
+  _mm256_stream_ps(reinterpret_cast<float *>(to), (__m256)value);
 #elif defined(__SSE2__)
-  __m128 quarters[4];
-  std::memcpy(quarters, &value, sizeof quarters);
-  for (int i = 0; i < 4; i++) _mm_stream_ps(reinterpret_cast<float *>(to) + 4 * i, quarters[i]);
+  _mm_stream_ps(reinterpret_cast<float *>(to), (__m128)value);
 #else
   *to = value;
 #endif
@@ -71,7 +75,7 @@ void keep(const void *memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
 template <bool kAhead>
 void fetch_ahead(const Vec *a) {
-  if (kAhead) __builtin_prefetch(a + kPrefetchLines);
+  if (kAhead) __builtin_prefetch(a + kPrefetchBytes / kLane);
 }
 
 template <bool kStreaming>
@@ -128,13 +132,13 @@ size_t add(Vec *a, size_t n) {
 
 template <typename V>
 size_t multiply_add(size_t rounds) {
-  V sums[16], factor = V{} + 0.999f, term = V{} + 0.001f;
+  V sums[kSums], factor = V{} + 0.999f, term = V{} + 0.001f;
   for (auto &s : sums) s = term;
   for (size_t i = 0; i < rounds; i++)
 #pragma GCC unroll 16
-    for (int j = 0; j < 16; j++) sums[j] = sums[j] * factor + term;
+    for (int j = 0; j < kSums; j++) sums[j] = sums[j] * factor + term;
   keep(sums);
-  return rounds * 16 * 2 * (sizeof(V) / sizeof(V{}[0]));
+  return rounds * kSums * 2 * (sizeof(V) / sizeof(V{}[0]));
 }
 
 // Pairs of bfloat16, multiplied and summed in float32; nothing where the machine has no instruction for it.

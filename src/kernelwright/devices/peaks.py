@@ -22,7 +22,7 @@ from ._cpu_peaks import MICRO, cpu_peaks
 from ._device import Device
 from ._peak import Peak
 
-METHOD = 7
+METHOD = 8
 """Version of the measurement: peaks of another version are measured again."""
 _MOST_ROUNDS = 3
 _LEAST_RATIO = 1.6

@@ -9,10 +9,12 @@ what it gained in other models.
 """
 
 import json
-import os
+import math
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -25,6 +27,7 @@ from ..config import without_secrets
 from ..languages import get_language
 from ..languages.prepared import prepared
 from ..records import Task
+from ..system.waiting import got_share
 from ..tasks import Problem
 from ._in_turns import in_turns
 
@@ -35,6 +38,8 @@ _OFF = (-0.046, 0.085)
 """How far a tenth of the models were below and above that, each forecast from the others."""
 _PROGRAMS, _NEAR, _ROUNDS = 3, 1e-3, 9
 _LEAST_SHARE = 0.03
+_LEAST_GOT = 0.5
+"""Part of a processor that this process must get for a pilot to be worth its time."""
 
 
 def forecast_of(share: float, bound: float) -> tuple[float, float, float]:
@@ -60,35 +65,35 @@ def piloted(task: Task, seconds: float) -> float | None:
     """Return the part of eager torch's time that the fastest of a model's first programs takes.
 
     Returns:
-        None where none of them answers right in these seconds, and on a busy machine, where the search needs them.
+        That of those that were timed in these seconds. None where none answered right in them, and where this process
+        gets too little of a processor, so that the search needs them.
     """
-    if os.getloadavg()[0] > (os.cpu_count() or 1):
+    if got_share() < _LEAST_GOT:
         return None
     command = [sys.executable, "-P", "-m", "kernelwright.models._pilot"]
     try:
-        done = subprocess.run(
+        told: bytes | None = subprocess.run(
             command,
-            input=task.to_json(),
+            input=task.to_json().encode(),
             capture_output=True,
-            text=True,
             timeout=seconds,
             env=without_secrets(),
             check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    lines = done.stdout.splitlines()
-    return json.loads(lines[-1])["share"] if done.returncode == 0 and lines else None
+        ).stdout
+    except subprocess.TimeoutExpired as late:
+        told = late.stdout
+    shares = [line for line in (told or b"").splitlines() if line.startswith(b'{"share"')]
+    return json.loads(shares[-1])["share"] if shares else None
 
 
-def share_of(task: Task) -> float | None:
-    """Time the first programs in this process; None where none of them answers right."""
+def shares_of(task: Task) -> Iterator[float]:
+    """Time the first programs in this process; yield the share of the fastest so far after each that answers right."""
     torch.set_num_threads(1)
     problem, workload, language = Problem(task), task.workloads[0], get_language("cpp")
     inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
     reference, given = problem.reference(workload, state), [*inputs, *state.values()]
+    best = math.inf
     with torch.no_grad():
-        ways = {"eager": lambda: reference(*inputs)}
         wanted = _first(reference(*inputs))
         for schedule in islice(schedules(problem, ("cpp",)), _PROGRAMS):
             candidate = schedule.render(schedule.default())
@@ -98,11 +103,10 @@ def share_of(task: Task) -> float | None:
             loaded = language.load(candidate, Path(build.artefact), workload.outputs)
             kernel: Any = prepared(loaded, tuple(spec.name for spec in workload.state)) or loaded
             if float((_first(kernel(*given)) - wanted).abs().max()) <= _NEAR * float(wanted.abs().max()):
-                ways[schedule.name] = lambda kernel=kernel: kernel(*given)  # type: ignore[misc]  # mypy infers no default
-        times = in_turns(ways, 0.0, least=_ROUNDS, clock=time.process_time)
-    spent = {name: median(found) for name, found in times.items()}
-    programs = [us for name, us in spent.items() if name != "eager"]
-    return min(programs) / spent["eager"] if programs else None
+                ways = {"eager": partial(reference, *inputs), "program": partial(kernel, *given)}
+                times = in_turns(ways, 0.0, least=_ROUNDS, clock=time.process_time)
+                best = min(best, median(times["program"]) / median(times["eager"]))
+                yield best
 
 
 def _first(result: Any) -> torch.Tensor:
@@ -111,4 +115,5 @@ def _first(result: Any) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"share": share_of(Task.from_json(sys.stdin.read()))}))
+    for share in shares_of(Task.from_json(sys.stdin.read())):
+        print(json.dumps({"share": share}), flush=True)

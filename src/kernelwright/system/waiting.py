@@ -29,6 +29,21 @@ def waits_ns(pid: int) -> dict[str, int]:
     return found
 
 
+def got_share(seconds: float = 0.3) -> float:
+    """Return the part of a processor that this thread gets now, from 0 to 1, by computing for so many seconds.
+
+    A load average counts what runs on other processors, and minutes ago, too.
+
+    Example:
+        >>> 0.0 < got_share(0.01) <= 1.0
+        True
+    """
+    begun, spent = time.perf_counter(), time.thread_time()
+    while (now := time.perf_counter()) < begun + seconds:
+        pass
+    return min(1.0, (time.thread_time() - spent) / (now - begun))
+
+
 class PatientDeadline:
     """Seconds left of a deadline, without those that this process and the watched ones waited for a processor.
 

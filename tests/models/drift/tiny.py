@@ -26,13 +26,18 @@ class Sizes:
         return self.width // self.heads
 
 
+def wide_of(x):
+    """Return float32 for half precision, and wider dtypes as they are."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
 class Norm(nn.Module):
     def __init__(self, width, eps=1e-5):
         super().__init__()
         self.weight, self.eps = nn.Parameter(1 + 0.1 * torch.randn(width)), eps
 
     def forward(self, x):
-        wide = x.float()
+        wide = x.to(wide_of(x))
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * wide.to(x.dtype)
 
@@ -71,7 +76,7 @@ class Attention(nn.Module):
         return x.repeat_interleave(self.sizes.heads // self.sizes.groups, 1)
 
     def probabilities(self, scores):
-        return torch.softmax(scores, -1, dtype=torch.float32).to(scores.dtype)
+        return torch.softmax(scores, -1, dtype=wide_of(scores)).to(scores.dtype)
 
     def attend(self, q, k, v, mask):
         scores = (q @ k.mT) * self.scale
@@ -120,7 +125,7 @@ class Experts(nn.Module):
     def forward(self, x):
         scores = self.router(x)
         scores = torch.stack((scores[..., 0], scores[..., 1], scores[..., 1]), -1)
-        weights = torch.softmax(scores, -1, dtype=torch.float32).to(x.dtype)
+        weights = torch.softmax(scores, -1, dtype=wide_of(scores)).to(x.dtype)
         chosen = self.choose(scores)
         y = torch.zeros_like(x)
         for number, expert in enumerate(self.experts):

@@ -4,6 +4,7 @@ from ._cause import Cause, find_cause
 from ._decoder import Decoder, Deployment, Sampler
 from ._drift import LENGTHS, STEPS, compare, drift, drift_of_calls
 from ._exam import Noise, noise_of
+from ._padded import Padded
 from ._paired import Paired, paired
 from ._result import Drift, Outcome, SceneDrift
 from ._sampler import SamplerDrift, compare_samplers, top_p
@@ -19,6 +20,7 @@ __all__ = [
     "Drift",
     "Noise",
     "Outcome",
+    "Padded",
     "Paired",
     "Requests",
     "Sampler",

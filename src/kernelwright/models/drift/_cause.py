@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from ...records import Record
+from ._answered import patched_paths
 
 Drifts = Callable[[nn.Module], bool]
 """Whether a model, native and changed submodules mixed, still drifts."""
@@ -60,8 +61,8 @@ def find_cause(
         except (TypeError, RuntimeError, AttributeError, IndexError, KeyError, ValueError):
             return True  # they do not fit together, so nothing is known of a native part here
 
-    path, alone = "", True
-    while True:
+    path, alone, patched = "", True, patched_paths(changed)
+    while path not in patched:  # with a native part in it, a patched one is native as a whole
         children = _shared_children(native, changed, path)
         base = changed if not path else native
         deeper = _last_to_blame(native, changed, base, path, children, counted)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ._answered import answered, patched_paths, patches_in
 from ._cause import find_cause
 from ._decoder import deployment_of
 from ._exam import Exam, Noise, noise_of
@@ -84,7 +85,7 @@ def drift(
     update: dict[str, Any] = {
         "agreement": agreement_of(alone, other, noise.exact, noise.limits.noise),
         "perplexity": perplexity_of(requests, alone, other),
-        "generation": generation_of(ours.model, theirs.model, requests, steps),
+        "generation": generation_of(ours, theirs, requests, steps, seed),
         "sampler": sampler,
     }
     if sampler and sampler.p_value < DRIFTED:
@@ -141,20 +142,29 @@ def compare(
 ) -> Drift:
     """Put a changed model through the exam and judge its errors by the native model's noise.
 
+    What `kw.patch` installed is served once before, since its first call is native, and not in float64, which its
+    kernels do not know. If they answer no call that is served, nothing is concluded.
+
     Args:
         noise: The native model's noise.
         changed: The changed model.
         kernels: Names of kernels by the path of the submodule that each is in.
         exact: Also run it in float64, where it can be.
     """
+    patched = patched_paths(changed)
+    if patched:
+        noise.exam(changed, noise.scenes[0])
+        noise.exam(changed, noise.scenes[-1])
     found = [_scene_drift(noise, changed, scene) for scene in noise.scenes]
     both = isinstance(noise.native, nn.Module) and isinstance(changed, nn.Module)
-    if exact and both:
+    if exact and both and not patched:
         with suppress(
             RuntimeError, TypeError, NotImplementedError, ValueError
         ):  # a kernel that knows no float64
             found.append(_scene_drift(noise, changed, Scene.EXACT))
     outcome, reason, worst = _judged(noise, found)
+    if patched:
+        outcome, reason = _of_kernels(outcome, reason, found, changed)
     cause = None
     if outcome is Outcome.DRIFTED and both:
         scene = Scene(worst.scene)
@@ -173,7 +183,7 @@ def compare(
         limits={name: noise.limits.limit(name, DRIFTED) for name in ("largest", "overall")},
         noise=float(noise.limits.noise.pow(2).mean().sqrt() / size),
         layers=layer_errors(
-            noise.native, changed, exact_of(noise.native), lambda model: noise.exam(model, noise.scenes[0])
+            noise.native, changed, exact_of(noise.native), lambda model: noise.exam(model, noise.scenes[0]), patched
         ) if both else (),
         cause=cause,
     )  # fmt: skip
@@ -201,8 +211,25 @@ def _judged(noise: Noise, found: Sequence[SceneDrift]) -> tuple[Outcome, str, Sc
     return Outcome.SAME, f"at most {error}, as an honest evaluation", worst
 
 
+def _of_kernels(
+    outcome: Outcome, reason: str, found: Sequence[SceneDrift], changed: Any
+) -> tuple[Outcome, str]:
+    """Return outcome and reason of a patched model, by how many calls its kernels answered."""
+    calls, native = (
+        sum(getattr(one, name) or 0 for one in found) for name in ("kernel_calls", "native_calls")
+    )
+    if calls:
+        return outcome, f"{reason}; kernels answered {calls} of {calls + native} calls"
+    why = next(filter(None, (getattr(p, "reason", "") for p in patches_in(changed))), "")
+    said = "its calls are not those that were verified; serve it at the verified sizes (`Padded`)"
+    return Outcome.INCONCLUSIVE, f"kernels answered none of {native} calls: {why or said}"
+
+
 def _scene_drift(noise: Noise, changed: Any, scene: Scene) -> SceneDrift:
+    patches = patches_in(changed)
+    before = answered(patches)
     errors = noise.errors(changed, scene)
+    kernels, natives = (now - then for now, then in zip(answered(patches), before, strict=True))
     ratios = errors / noise.limits.noise
     found = statistics_of(errors, noise.limits.noise)
     at = int(ratios.argmax())
@@ -220,6 +247,7 @@ def _scene_drift(noise: Noise, changed: Any, scene: Scene) -> SceneDrift:
         excess=_finite(noise.limits.excess(found, DRIFTED)), request=owners[at][0], position=owners[at][1],
         first=min(beyond, default=-1), beyond=len(beyond) / len(owners),
         deterministic=torch.equal(errors, noise.errors(changed, scene)),
+        kernel_calls=kernels if patches else None, native_calls=natives if patches else None,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """How errors grow from layer to layer."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,11 +19,15 @@ class LayerError(Record):
     native: float
     """Of the native model."""
     changed: float
-    """Of the changed model; nan where it gives no such output."""
+    """Of the changed model; nan where it gives no such output, as in a patched part, whose kernels show no layers."""
 
 
 def layer_errors(
-    native: Any, changed: Any, exact: Callable[[Callable[[Any], Any]], Any], use: Callable[[Any], object]
+    native: Any,
+    changed: Any,
+    exact: Callable[[Callable[[Any], Any]], Any],
+    use: Callable[[Any], object],
+    patched: Sequence[str] = (),
 ) -> tuple[LayerError, ...]:
     """Compare the outputs of submodules, in the order in which the native model runs them.
 
@@ -32,12 +36,15 @@ def layer_errors(
         changed: The changed model.
         exact: Calls a function with the native model in float64.
         use: Runs a model.
+        patched: Paths of parts of the changed model that are patched.
     """
     if not isinstance(native, nn.Module) or not isinstance(changed, nn.Module):
         return ()
     paths = _paths(native)
     truth: dict[str, Tensor] = exact(lambda wide: _outputs(wide, paths, use))
-    ours, theirs = _outputs(native, paths, use), _outputs(changed, paths, use)
+    ours = _outputs(native, paths, use)
+    inside = tuple(f"{path}." if path else "" for path in patched)
+    theirs = _outputs(changed, [path for path in paths if not path.startswith(inside)], use)
     return tuple(
         LayerError(path=path, native=_error(ours.get(path), y), changed=_error(theirs.get(path), y))
         for path, y in truth.items()

@@ -8,8 +8,10 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from ...records import Record
+from ._decoder import Deployment, Sampler
 from ._paired import Paired, paired
-from ._serve import Requests, generate
+from ._sampler import top_p
+from ._serve import Choose, Requests, generate
 
 
 class Agreement(Record):
@@ -30,16 +32,20 @@ class Agreement(Record):
 
 
 class Generation(Record):
-    """Greedy text of both models after the same prompts."""
+    """Greedy and sampled text of both models after the same prompts."""
 
     prompts: int
     """How many prompts."""
     tokens: int
     """Tokens written after each."""
     same: int
-    """Prompts after which both wrote the same."""
+    """Prompts after which both wrote the same greedily."""
     first: int
     """The earliest token in which they differ; as many as were written if none."""
+    sampled: int | None = None
+    """Prompts after which both drew the same by the same random numbers."""
+    first_sampled: int | None = None
+    """The earliest drawn token in which they differ; as many as were written if none."""
 
 
 def agreement_of(
@@ -97,14 +103,42 @@ def _surprise(logits: Tensor, tokens: Tensor) -> Tensor:
     return -likelihood.gather(-1, tokens[1:, None]).mean()
 
 
-def generation_of(native: Any, changed: Any, requests: Requests, count: int) -> Generation:
-    """Let both models go on greedily after the first half of each request."""
+def generation_of(
+    native: Deployment, changed: Deployment, requests: Requests, count: int, seed: int = 0
+) -> Generation:
+    """Let both models go on after the first half of each request: greedily, and by draws with the same random numbers.
+
+    Args:
+        native: The native model; its sampler draws, at temperature 1 where it has none.
+        changed: The changed model, with its own sampler where both have one.
+        requests: What the prompts are taken from.
+        count: Tokens to write.
+        seed: Seed of the random numbers.
+    """
     prompts = [row[: max(len(row) // 2, 1)] for row in requests.tokens]
-    firsts = []
-    for prompt in prompts:
-        ours, theirs = (generate(model, prompt, count, lambda y: y.argmax(-1)) for model in (native, changed))
-        differs = (ours != theirs).nonzero()
-        firsts.append(int(differs[0]) if len(differs) else count)
+    both = native.sample is not None and changed.sample is not None
+    firsts: dict[str, list[int]] = {"greedy": [], "drawn": []}
+    for number, prompt in enumerate(prompts):
+        for how, found in firsts.items():
+            ours, theirs = (
+                generate(side.model, prompt, count, _choosing(how, sample, seed + number))
+                for side, sample in (
+                    (native, native.sample),
+                    (changed, changed.sample if both else native.sample),
+                )
+            )
+            differs = (ours != theirs).nonzero()
+            found.append(int(differs[0]) if len(differs) else count)
+    same, sampled = (sum(f == count for f in found) for found in firsts.values())
     return Generation(
-        prompts=len(prompts), tokens=count, same=sum(f == count for f in firsts), first=min(firsts)
-    )
+        prompts=len(prompts), tokens=count, same=same, first=min(firsts["greedy"]), sampled=sampled,
+        first_sampled=min(firsts["drawn"]),
+    )  # fmt: skip
+
+
+def _choosing(how: str, sample: Sampler | None, seed: int) -> Choose:
+    """Return what chooses tokens, with random numbers of its own."""
+    if how == "greedy":
+        return lambda logits: logits.argmax(-1)
+    draw, random = sample or top_p(1.0), torch.Generator().manual_seed(seed)
+    return lambda logits: draw(logits.nan_to_num(0.0, 0.0), random)

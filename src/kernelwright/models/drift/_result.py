@@ -44,6 +44,10 @@ class SceneDrift(Record):
     """Share of positions beyond the limit."""
     deterministic: bool
     """Whether a second run gave the same errors to the bit."""
+    kernel_calls: int | None = None
+    """Calls that the kernels of a patched model answered; None for a model that is not patched."""
+    native_calls: int | None = None
+    """Calls that the native model answered in their place."""
 
 
 class Drift(Record):
@@ -70,7 +74,7 @@ class Drift(Record):
     perplexity: Paired | None = None
     """Negative log likelihood of the requests' tokens, nats for each token."""
     generation: Generation | None = None
-    """Greedy text."""
+    """Greedy and sampled text."""
     sampler: SamplerDrift | None = None
     """What the samplers draw from the same logits; None where there is one sampler."""
     layers: tuple[LayerError, ...] = ()

@@ -41,6 +41,9 @@ def run(*arguments):
     return results[0] if len(results) == 1 else tuple(results)
 '''
 """The function that is called; `CALLS` has one for the tensors of each workload."""
+_START_OF = (
+    "static char* start_of(const DLTensor* t) { return static_cast<char*>(t->data) + t->byte_offset; }\n"
+)
 _NATIVE = ("mm", "addmm", "bmm", "baddbmm", "convolution")
 """Inductor's extern kernels that are torch functions with the same name and arguments."""
 
@@ -56,11 +59,18 @@ class Part:
     inputs: list[Described]
 
     def sources(self, prefix: str) -> list[SourceFile]:
-        """Return its kernels' files, under names with a prefix."""
-        return [
-            SourceFile(path=f"{prefix}_{name}.cpp", text=_kernel_file(f"{prefix}_{name}", types, text))
-            for name, (types, text) in self.kernels.items()
-        ]
+        """Return its kernels' files, under names with a prefix.
+
+        Kernels that are a single function each share a file: torch's header takes five seconds to compile, more than
+        all of them, and would be compiled once for each file.
+        """
+        made = {
+            f"{prefix}_{name}": _kernel(f"{prefix}_{name}", *kernel) for name, kernel in self.kernels.items()
+        }
+        alone = {name: text for name, text in made.items() if not _is_one_function(text)}
+        shared = [text for name, text in made.items() if name not in alone]
+        files = [SourceFile(path=f"{name}.cpp", text=_file([text])) for name, text in alone.items()]
+        return [*files, SourceFile(path=f"{prefix}_kernels.cpp", text=_file(shared))] if shared else files
 
     def function(self, name: str, prefix: str) -> str:
         """Return its function of a list of tensors, which calls the kernels under those names."""
@@ -167,17 +177,29 @@ def _input_specs(tree: ast.Module) -> list[Described]:
     return [spec for _, spec in sorted(specs)]
 
 
-def _kernel_file(name: str, types: Sequence[str], text: str) -> str:
+def _kernel(name: str, types: Sequence[str], text: str) -> str:
     """Rename Inductor's `kernel` and export it through the TVM FFI ABI."""
     renamed, count = re.subn(r'(extern "C"\s+void\s+)kernel\(', rf"\1inductor_{name}(", text)
     if count != 1:
         raise HarvestError(f"kernel {name} is not of the form TorchInductor is known to write")
     values = ",\n      ".join(_argument(i, t) for i, t in enumerate(types))
-    return (
-        f'#include "kernelwright.h"\n{renamed}\n'
-        "static char* start_of(const DLTensor* t) { return static_cast<char*>(t->data) + t->byte_offset; }\n\n"
-        f"KW_KERNEL({name}) {{\n  inductor_{name}(\n      {values});\n}}\n"
-    )
+    return f"{renamed}\nKW_KERNEL({name}) {{\n  inductor_{name}(\n      {values});\n}}\n"
+
+
+def _is_one_function(text: str) -> bool:
+    """Tell whether a kernel's text defines nothing but its function and its export, whose names are its own."""
+    begun = [line for line in text.splitlines() if line and line[0] not in " \t{}"]
+    return [line.split()[0].partition("(")[0] for line in begun if not line.startswith("#include")] == [
+        "extern", "KW_KERNEL",
+    ]  # fmt: skip
+
+
+def _file(kernels: Sequence[str]) -> str:
+    """Return the text of a file of kernels, each include in it once."""
+    lines = [line for text in kernels for line in text.splitlines()]
+    includes = dict.fromkeys(line for line in lines if line.startswith("#include"))
+    rest = "\n".join(line for line in lines if line not in includes)
+    return "\n".join(['#include "kernelwright.h"', "", *includes, "", _START_OF, rest]) + "\n"
 
 
 def _argument(index: int, kind: str) -> str:
