@@ -71,13 +71,13 @@ def test_it_goes_through_compile_and_fake_tensors(data):
 
 
 def test_explain_says_what_ran_and_why(data):
-    (one,) = ops.explain(lambda: ops.kmeans.assign(*data))
-    assert (one.op, one.ran, one.why) == ("kmeans_assign", "kernel", "")
+    (one,) = ops.watch(lambda: ops.kmeans.assign(*data))
+    assert (one.op, one.serves, one.why) == ("kmeans_assign", "kernel", "")
     assert one.arguments == ((300, 20), (17, 20), None)
     with pytest.warns(RuntimeWarning, match="runs its reference: x is of torch.float64"):
         ops.ops_of(ops.kmeans)[0]._said.clear()
-        (other,) = ops.explain(lambda: ops.kmeans.assign(*(t.double() for t in data)))
-    assert other.ran == "reference"
+        (other,) = ops.watch(lambda: ops.kmeans.assign(*(t.double() for t in data)))
+    assert other.serves == "reference"
     assert "float64" in other.why
 
 
@@ -123,7 +123,7 @@ import torch, kernelwright.ops as ops
 x, c = torch.randn(200, 8), torch.randn(9, 8)
 labels, distances = ops.kmeans.assign(x, c)
 assert torch.allclose(distances, torch.cdist(x, c).square().amin(1), atol=1e-4)
-print(*{one.ran for one in ops.explain(lambda: ops.kmeans.assign(x, c))})
+print(*{one.serves for one in ops.watch(lambda: ops.kmeans.assign(x, c))})
 """
 
 

@@ -78,8 +78,8 @@ def test_every_mask_forward_and_backward(name):
     spec, allowed = SPECS[name], SPECS[name].allowed(SIZE, SIZE)
     leaves = [t.requires_grad_() for t in drawn(2, 2, 1, SIZE, SIZE, 24, 40)]
     out = attention(*leaves, spec)
-    (ran,) = ops.explain(lambda: attention(*(t.detach() for t in leaves), spec))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: attention(*(t.detach() for t in leaves), spec))
+    assert ran.serves == "kernel"
     wide = [t.detach().double().requires_grad_() for t in leaves]
     right = plain(*wide, allowed)
     near(out.detach(), right.detach(), 3e-6)

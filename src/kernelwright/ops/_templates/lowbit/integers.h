@@ -75,6 +75,13 @@ template <int P> struct Bytes {
       : tiles(tiles), block(block), blocks((tiles + block - 1) / block), plane(tiles * kTile + 64),
         data(rows * P * plane), scale(rows * blocks), sums(rows * blocks * P) {}
 
+  // What a block of a row sums to.
+  float sum_of(int64_t r, int64_t b) const {
+    float sum = 0;
+    for (int p = P - 1; p >= 0; --p) sum = sum * 256.0f + static_cast<float>(sums.data[(r * blocks + b) * P + p]);
+    return sum * scale.data[r * blocks + b];
+  }
+
   // The largest value: below 127 in every plane, a float's rounding beyond it included.
   static constexpr float kMost = P == 1 ? 127.0f : P == 2 ? 32639.0f : 8355583.0f;
   static constexpr float kLeast = 1e-30f;  // below it the largest of a block has no reciprocal of use
@@ -198,6 +205,13 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
         sums[r][v] = fma(sum, scale * splat(x.scale.data[(r0 + r) * x.blocks + b] * unit), sums[r][v]);
       }
     }
+    if (g.minima)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const F whole = splat(x.sum_of(r0 + r, b));
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sums[r][v] = fma(g.minimum(panel, group, v0 + v), whole, sums[r][v]);
+      }
     if (--left == 0) ++group, left = blocks_of_group;
   }
 #pragma GCC unroll 8

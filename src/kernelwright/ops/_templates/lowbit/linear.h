@@ -5,10 +5,12 @@
 #pragma once
 #include "integers.h"
 #include "reals.h"
+#include "tuned.h"
 
 namespace kw {
 
 constexpr int64_t kStretch = 8;       // tiles that are expanded at once: 16 KiB
+constexpr int64_t kMostStretch = 32;  // and the most that may be
 constexpr int64_t kRowsOfPanel = 32;  // rows whose sums a panel keeps: 8 KiB
 
 struct LowBit {
@@ -28,6 +30,7 @@ struct LowBit {
     return tiles;
   }
   bool integers() const {
+    if (groups.halves) return false;
     if (meaning.exponent) return kDotBits && Table::holds(meaning);
     return meaning.bits <= kDotBits;
   }
@@ -80,7 +83,7 @@ void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
 
 // Calls body(codes, a byte each; first tile, last tile) for the stretches of a panel.
 template <class Change, class Body> void expanded(const LowBit& w, int64_t panel, int64_t step, Change change, Body body) {
-  alignas(64) uint8_t bytes[kStretch * kPanel * kTile];
+  alignas(64) uint8_t bytes[kMostStretch * kPanel * kTile];
   for (int64_t t = 0; t < w.tiles; t += step) {
     const int64_t last = std::min(w.tiles, t + step);
     // The machine's own prefetching ends while rows are multiplied; the next stretch, or panel, is asked for by then.
@@ -120,7 +123,9 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   const bool looked = w.meaning.exponent > 0;
   if (looked) g.zeros = nullptr, g.zero = Table::kOffset;
   const float unit = w.meaning.unit();
-  const int64_t block = bytes.block, step = std::max(block, kStretch / block * block);
+  // Tiles that are expanded at once; 0: none, codes are multiplied as they lie, which one row and some widths may be.
+  const int64_t block = bytes.block, number = tuned_or(0);
+  const int64_t step = std::max(block, std::min(kMostStretch, number ? number : kStretch) / block * block);
   const auto change = [&](uint8_t* codes, int64_t size) {
     if (!looked) return;
     for (int64_t i = 0; i < size; i += W * 4) {
@@ -135,7 +140,7 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
     };
     if (looked && count == 1 && w.meaning.bits == 4)
       return as_they_lie(std::integral_constant<int, 4>{}, std::true_type{});
-    if (!looked && (count == 1 || one_limb(w.meaning.bits)))
+    if (!looked && number == 0 && (count == 1 || one_limb(w.meaning.bits)))
       return by_bits(w.meaning.bits, [&](auto bits) { as_they_lie(bits, std::false_type{}); });
     expanded(w, p, step, change, [&](const uint8_t* codes, int64_t t, int64_t last) {
       integer_rows<8, P, false>(bytes, first, count, codes, g, table, unit, p, t / block, (last + block - 1) / block, sums);
