@@ -30,8 +30,8 @@ class Settings:
     suites: Path | None = None
     """Folder that holds the user's checkouts of benchmarks (`KERNELWRIGHT_SUITES`)."""
     tuning: str = "online"
-    """Where numbers of templates come from (`KERNELWRIGHT_TUNING`): `online`, tables and short trials of calls; `table`; or
-    `off`, kernels' own."""
+    """Where numbers of templates come from (`KERNELWRIGHT_TUNING`): `online`, tables and short trials of
+    calls; `table`; or `off`, kernels' own."""
     cuda_home: Path | None = None
     """Folder of the CUDA toolkit (`CUDA_HOME`)."""
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -35,9 +35,17 @@ def calls_of(op):
     lowbit, moe = ops.lowbit, ops.moe
     drawn = torch.Generator().manual_seed(3)
     if op == "kmeans_assign":
-        yield "stream_reduce", ops.kmeans, (torch.randn(2001, 300, generator=drawn), torch.randn(37, 300), None)
+        yield (
+            "stream_reduce",
+            ops.kmeans,
+            (torch.randn(2001, 300, generator=drawn), torch.randn(37, 300), None),
+        )
     elif op == "kmeans_step":
-        yield "stream_reduce", ops.kmeans, (torch.randn(1207, 90, generator=drawn), torch.randn(70, 90), None, None)
+        yield (
+            "stream_reduce",
+            ops.kmeans,
+            (torch.randn(1207, 90, generator=drawn), torch.randn(70, 90), None, None),
+        )
     elif op == "logits_top":
         x, weight = torch.randn(9, 250, generator=drawn), torch.randn(1503, 250)
         yield "stream_reduce", ops.logits, (x, weight, None, 5, 0.0, True)
@@ -48,11 +56,29 @@ def calls_of(op):
         packed = moe.pack(torch.randn(3, 140, 257), torch.randn(3, 257, 70))
         yield "gathered_gemm", moe, (torch.randn(301, 257), packed.ups, packed.downs, torch.rand(301, 2), ids)
     else:
-        for bits, group, int8 in ((4, 32, False), (4, 128, True), (3, 64, False), (2, 0, True), (5, 32, True)):
+        for bits, group, int8 in (
+            (4, 32, False),
+            (4, 128, True),
+            (3, 64, False),
+            (2, 0, True),
+            (5, 32, True),
+        ):
             p = lowbit.pack(torch.randn(130, 700, generator=drawn), bits, group)
             for rows in (1, 2, 7, 40):
                 x = torch.randn(rows, 700, generator=drawn)
-                given = (x, p.codes, p.scales, p.zeros, p.minima, None, p.exponent, p.group, p.zero, int8, p.outputs)
+                given = (
+                    x,
+                    p.codes,
+                    p.scales,
+                    p.zeros,
+                    p.minima,
+                    None,
+                    p.exponent,
+                    p.group,
+                    p.zero,
+                    int8,
+                    p.outputs,
+                )
                 yield "lowbit", lowbit, given
 
 
@@ -137,7 +163,12 @@ def test_a_table_of_the_processor_is_asked_and_a_trial_can_be_switched_off(op, m
 
 def test_a_table_that_is_none_or_names_no_number_of_the_template_is_passed_over(op):
     shape = op.tuning.shape((X, C))
-    for text in ("nonsense", "[]", json.dumps({op.name: {shape: "x"}}), json.dumps({op.name: {shape: 12345}})):
+    for text in (
+        "nonsense",
+        "[]",
+        json.dumps({op.name: {shape: "x"}}),
+        json.dumps({op.name: {shape: 12345}}),
+    ):
         tuning._learned_file().write_text(text)
         op.tuning.forget()
         assert op.tuning.plan(op.name, (X, C, None)).number == OWN
@@ -172,7 +203,9 @@ def test_one_slow_number_ends_a_trial_within_its_budget():
 
 
 def test_tables_that_ship_name_ops_and_numbers_that_are():
-    known = {op.name: op.tuning for name in ops.families() for op in ops.ops_of(ops.family(name)) if op.tuning}
+    known = {
+        op.name: op.tuning for name in ops.families() for op in ops.ops_of(ops.family(name)) if op.tuning
+    }
     assert {one.template for one in known.values()} == set(NUMBERS)
     tables = sorted(TABLES.glob("*.json"))
     assert [file.stem for file in tables] == ["avx2-512k"]

@@ -1,4 +1,4 @@
-"""GGUF's blocks: each kind by its formula, one number at a time, against ggml's own package, and multiplied by the kernel."""
+"""GGUF's blocks: each kind by its formula, one number at a time, against ggml's package, multiplied by the kernel."""
 
 import math
 import struct
@@ -110,7 +110,11 @@ def test_the_kernel_multiplies_by_what_was_read(kind, dtype):
         expected = x.double() @ weight.T
         # Twice, as code times scale and the minimum are summed apart: what cancels keeps the error of both.
         sizes = 2 * weight.abs().sum(1) + (0 if packed.minima is None else _sizes_of(packed))
-        most = {torch.float32: 1.5e-7, torch.bfloat16: 2e-5}[dtype] * x.double().abs().amax(1, keepdim=True) * sizes
+        most = (
+            {torch.float32: 1.5e-7, torch.bfloat16: 2e-5}[dtype]
+            * x.double().abs().amax(1, keepdim=True)
+            * sizes
+        )
         rounded = {torch.float32: 1e-6, torch.bfloat16: 4e-3}[dtype] * expected.abs()
         assert bool(((found[0] - expected).abs() <= most + rounded).all()), rows
 
@@ -147,11 +151,10 @@ def test_minima_go_with_zero_points_order_layers_and_gradients(activations):
         leaf = x.clone().requires_grad_()
         out = layer(leaf)
         right = lowbit.unpack(weight, torch.float64)
-        taken = x if weight.order is None else x
         if activations == "float":
-            torch.testing.assert_close(out.double(), taken.double() @ right.T + 1, rtol=1e-5, atol=1e-3)
+            torch.testing.assert_close(out.double(), x.double() @ right.T + 1, rtol=1e-5, atol=1e-3)
         else:
-            torch.testing.assert_close(out.double(), taken.double() @ right.T + 1, rtol=2e-2, atol=2.0)
+            torch.testing.assert_close(out.double(), x.double() @ right.T + 1, rtol=2e-2, atol=2.0)
         out.sum().backward()
         torch.testing.assert_close(leaf.grad[0].double(), right.sum(0), rtol=1e-4, atol=1e-3)
     assert packed.nbytes == packed.codes.numel() + 2 * 2 * packed.scales.numel()

@@ -35,7 +35,13 @@ def remembered(function: Callable[_P, _R]) -> Callable[_P, _R]:
         nonlocal served
         if is_compiling():
             return function(*args, **kwargs)
-        if served is not None and not listeners and not plans and not paused and forward_ad._current_level < 0:
+        if (
+            served is not None
+            and not listeners
+            and not plans
+            and not paused
+            and forward_ad._current_level < 0
+        ):
             found: _R | None = served(*args, **kwargs)
             if found is not None:
                 return found
@@ -47,9 +53,7 @@ def remembered(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 served = made(True)
             if served is not None:
                 one = ran[0]
-                served.remember(
-                    one.kernel, args, kwargs, one.arguments, one.outputs, result, one.number
-                )
+                served.remember(one.kernel, args, kwargs, one.arguments, one.outputs, result, one.number)
         return result
 
     return call

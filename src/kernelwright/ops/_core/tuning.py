@@ -1,12 +1,12 @@
 """Tuning: the number of a template that a call gets, by its shape, from a table or from a short trial of the call.
 
 A number decides how much lies in cache at once, or among how many threads work is shared; results are the same bit by
-bit for each. Tables are by kind of processor: what vectors it has, and how large a second cache. One ships with the library,
-`ops/_templates/tuned/KIND.json`; what trials found is kept in the user's cache.
+bit for each. Tables are by kind of processor: what vectors it has, and how large a second cache. One ships with the
+library, `ops/_templates/tuned/KIND.json`; what trials found is kept in the user's cache.
 
-A shape that no table knows is tried on its third call, if a call takes a fifth of a millisecond or more: every number is
-timed in turn on the call's own arguments, for at most two seconds. KERNELWRIGHT_TUNING=table makes no trial, `off` leaves every
-kernel to its own numbers.
+A shape that no table knows is tried on its third call, if a call takes a fifth of a millisecond or more: every number
+is timed in turn on the call's own arguments, for at most two seconds. KERNELWRIGHT_TUNING=table makes no trial, `off`
+leaves every kernel to its own numbers.
 """
 
 import contextlib
@@ -138,11 +138,15 @@ class Tuning:
 
 
 def trial(
-    run: Run, values: Sequence[int], *, budget_s: float = BUDGET_S, clock: Callable[[], float] = time.perf_counter
+    run: Run,
+    values: Sequence[int],
+    *,
+    budget_s: float = BUDGET_S,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[int | None, float]:
-    """Time a call with each number in turn; return the best, and how many times as fast as the kernel's own it is.
+    """Time a call with each number in turn; return the best and its gain over the own one.
 
-    Another than the kernel's own must be 3 % faster, by least time and by median. None where too few rounds fit the budget.
+    Another than the own one must be 3 % faster, by least time and by median. None where too few rounds fit the budget.
 
     Example:
         >>> now = [0.0]
@@ -201,7 +205,9 @@ def kind() -> str:
     from ...devices import detect
 
     device = detect("cpu")
-    vectors = next((unit for unit in ("avx512", "avx2", "sve", "neon") if unit in device.vector_units), "plain")
+    vectors = next(
+        (unit for unit in ("avx512", "avx2", "sve", "neon") if unit in device.vector_units), "plain"
+    )
     second = next((cache.size_bytes >> 10 for cache in device.caches if cache.level == "l2"), 0)
     return f"{vectors}-{second}k"
 

@@ -104,7 +104,9 @@ def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     to_x = None
     if ctx.needs_input_grad[0]:
         wide = torch.promote_types(gradient.dtype, torch.float32)
-        weight = reference.unpack(codes, scales, zeros, minima, exponent, group, zero, outputs, ctx.inner, wide)
+        weight = reference.unpack(
+            codes, scales, zeros, minima, exponent, group, zero, outputs, ctx.inner, wide
+        )
         to_x = (gradient.to(wide) @ weight).to(gradient.dtype)
     to_bias = gradient.sum(0) if ctx.needs_input_grad[5] else None
     return (to_x, None, None, None, None, to_bias, None, None, None, None, None)
@@ -116,8 +118,8 @@ def _sizes(x: T, codes: T, *rest: Any) -> tuple[int, ...]:
 
 
 _linear = Op(
-    "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? minima, Tensor? bias, int exponent, int group, "
-    "int zero, bool int8, int outputs) -> Tensor",
+    "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? minima, Tensor? bias, int exponent, "
+    "int group, int zero, bool int8, int outputs) -> Tensor",
     reference=reference.linear, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
     gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes),
 )  # fmt: skip

@@ -137,8 +137,8 @@ def from_gguf(data: torch.Tensor, kind: str, shape: tuple[int, int]) -> PackedWe
     Args:
         data: Its bytes, uint8, of any shape.
         kind: `Q4_0`, `Q5_0`, `Q8_0`: blocks of 32 columns, a float16 scale for each; `Q4_1`, `Q5_1`: and a minimum;
-            `MXFP4`: small floats (`e2m1`) behind a power of two; `Q2_K` to `Q6_K`: blocks of 256 columns, in groups of 32
-            (`Q4_K`, `Q5_K`) or 16, whose scales and minima are small multiples of the block's.
+            `MXFP4`: small floats (`e2m1`) behind a power of two; `Q2_K` to `Q6_K`: blocks of 256 columns, in groups
+            of 32 (`Q4_K`, `Q5_K`) or 16, whose scales and minima are small multiples of the block's.
         shape: (outputs, inner) of the weight.
 
     Raises:

@@ -131,7 +131,9 @@ def unpack(packed: PackedWeight, dtype: torch.dtype = torch.float32) -> torch.Te
         [[0.5, -6.0]]
     """
     p = packed
-    weight = _unpacked(p.codes, p.scales, p.zeros, p.minima, p.exponent, p.group, p.zero, p.outputs, p.inner, dtype)
+    weight = _unpacked(
+        p.codes, p.scales, p.zeros, p.minima, p.exponent, p.group, p.zero, p.outputs, p.inner, dtype
+    )
     return weight if p.order is None else torch.empty_like(weight).index_copy_(1, p.order, weight)
 
 
