@@ -7,8 +7,8 @@ A row is one op at one shape: the median of its time with the kernel's own numbe
 turn in one process, on the same inputs; `gain` is the median of the ratios of the own number's time to the best's in
 the same round, with its quartiles. With one thread the clock is the CPU time of the thread, else the wall.
 
-`--table` writes what rows say to `ops/_templates/tuned/KIND.json`: the best number where it is 3 % faster or more, its
-lower quartile too above 1; else -1, the kernel's own, so that calls of that shape are not tried again.
+`--table` writes what rows say to `ops/_templates/tuned/KIND.json`: the best number where it is 3 % faster or more
+by the lower quartile; else -1, the kernel's own, so that calls of that shape are not tried again.
 """
 
 import argparse
@@ -141,12 +141,15 @@ def row(name: str, family: Any, arguments: tuple[Any, ...], rounds: int, threads
 def write_table(files: list[Path]) -> None:
     """Write the table of this kind of processor from rows."""
     table: dict[str, dict[str, int]] = {}
+    every = (op for name in ops.families() for op in ops.ops_of(ops.family(name)) if op.tuning)
+    known = {op.name: op.tuning.of.values for op in every}
     for file in files:
         for line in file.read_text().splitlines():
             found = json.loads(line)
             if found["processor"] == kind():
-                sure = found["gain"] * GAIN >= 1 and found["gain_quartiles"][0] > 1
-                table.setdefault(found["op"], {})[found["shape"]] = found["best"] if sure else OWN
+                best = found["best"]
+                sure = best in known[found["op"]] and found["gain_quartiles"][0] * GAIN >= 1
+                table.setdefault(found["op"], {})[found["shape"]] = best if sure else OWN
     TABLES.joinpath(f"{kind()}.json").write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
 
 

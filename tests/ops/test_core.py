@@ -101,10 +101,13 @@ def test_explain_follows_a_call_through_its_gradients_and_says_where_it_would_lo
 
 
 def test_explain_says_that_there_is_no_compiler(tmp_path):
-    code = NEAREST.partition("labels,")[0] + """
+    code = (
+        NEAREST.partition("labels,")[0]
+        + """
 (one,) = ops.explain(lambda: ops.kmeans.assign(x, c))
 print(one.serves, one.why)
 """
+    )
     done = run_in(code, KERNELWRIGHT_CXX="no-such-compiler", KERNELWRIGHT_CACHE=str(tmp_path))
     assert done.stdout.startswith("reference no C++ compiler 'no-such-compiler'"), done.stderr
 

@@ -192,6 +192,16 @@ def test_a_trial_wants_three_percent_and_three_rounds_within_its_budget(seconds,
     assert now[0] <= tuning.BUDGET_S
 
 
+def test_a_number_that_is_faster_in_half_of_the_rounds_alone_is_not_taken():
+    now, turns = [0.0], [0]
+
+    def run(number):
+        turns[0] += number == 1
+        now[0] += 0.01 if number == 1 and turns[0] % 2 else 0.0101
+
+    assert tuning.trial(run, (1,), clock=lambda: now[0]) == (OWN, 1.0)
+
+
 def test_one_slow_number_ends_a_trial_within_its_budget():
     now = [0.0]
 

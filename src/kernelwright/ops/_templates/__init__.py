@@ -40,7 +40,7 @@ NUMBERS = {
     "gathered_gemm": Number(
         "bytes of rows that meet panel after panel", (1 << 16, 1 << 17, 1 << 18, 1 << 19)
     ),
-    "lowbit": Number("tiles of 32 columns that are expanded at once, 0 for none", (0, 4, 8, 16)),
+    "lowbit": Number("tiles of 32 columns that are expanded at once", (4, 8, 16, 32)),
     "segments": Number("shares of the keys", (1, 2, 4, 8), threads=True),
     "stream_reduce": Number(
         "bytes of rows that meet panel after panel", (1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19)
