@@ -183,6 +183,7 @@ TOOLS = {
     "triton": Tool(_package("triton"), "no triton package", "Triton kernels, interpreted and cross-compiled"),
     "openvino": Tool(_package("openvino"), "no openvino package", "OpenVINO as a baseline"),
     "onnxruntime": Tool(_package("onnxruntime"), "no onnxruntime package", "ONNX Runtime as a baseline"),
+    "gguf": Tool(_package("gguf"), "no gguf package", "that GGUF is read as ggml reads it"),
     "pyopencl": Tool(_package("pyopencl"), "no pyopencl package", "what is said of an OpenCL driver"),
     "OpenCL": Tool(_language("opencl"), "no pyopencl with a driver that builds", "OpenCL kernels"),
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),

@@ -29,6 +29,9 @@ class Settings:
     """Strongest isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
     suites: Path | None = None
     """Folder that holds the user's checkouts of benchmarks (`KERNELWRIGHT_SUITES`)."""
+    tuning: str = "online"
+    """Where numbers of templates come from (`KERNELWRIGHT_TUNING`): `online`, tables and short trials of
+    calls; `table`; or `off`, kernels' own."""
     cuda_home: Path | None = None
     """Folder of the CUDA toolkit (`CUDA_HOME`)."""
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -51,6 +54,7 @@ class Settings:
             nvcc=env.get("KERNELWRIGHT_NVCC"),
             sandbox=env.get("KERNELWRIGHT_SANDBOX", "auto"),
             suites=Path(env["KERNELWRIGHT_SUITES"]) if env.get("KERNELWRIGHT_SUITES") else None,
+            tuning=env.get("KERNELWRIGHT_TUNING", "online"),
             cuda_home=Path(env["CUDA_HOME"]) if env.get("CUDA_HOME") else None,
             keys=_by_provider(env, "_API_KEY"),
             base_urls=_by_provider(env, "_BASE_URL"),

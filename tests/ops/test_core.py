@@ -70,14 +70,56 @@ def test_it_goes_through_compile_and_fake_tensors(data):
     assert labels.dtype is torch.int64
 
 
-def test_explain_says_what_ran_and_why(data):
+def test_explain_says_what_would_serve_and_why_and_runs_nothing(data, monkeypatch):
+    (op, *_) = ops.ops_of(ops.kmeans)
+    monkeypatch.setattr(op, "_ran", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(op.kernel, "function", lambda *_: pytest.fail("it was built or loaded"))
     (one,) = ops.explain(lambda: ops.kmeans.assign(*data))
-    assert (one.op, one.ran, one.why) == ("kmeans_assign", "kernel", "")
+    assert (one.op, one.serves, one.why, one.time_us) == ("kmeans_assign", "kernel", "", 0)
+    assert one.arguments == ((300, 20), (17, 20), None)
+    assert "bytes of rows that meet panel after panel" in one.variant
+    (one,) = ops.explain(lambda: ops.kmeans.assign(*(t.double() for t in data)))
+    assert (one.serves, one.variant) == ("reference", "")
+    assert "float64" in one.why
+    huge = torch.empty(1, 1).expand(1 << 40, 20)
+    assert ops.explain(lambda: ops.kmeans.assign(huge, data[1]))[0].serves == "kernel"
+
+
+def test_explain_follows_a_call_through_its_gradients_and_says_where_it_would_look_at_values(data):
+    def trained():
+        x = torch.randn(4, 8, requires_grad=True)
+        ops.norms.rms_norm(x, torch.ones(8)).sum().backward()
+
+    assert [one.op for one in ops.explain(trained)] == ["rms_norm", "rms_norm_backward"]
+    with pytest.raises(InputError, match=r"looks at values of tensors after kmeans_assign .*`watch` runs it"):
+        ops.explain(lambda: float(ops.kmeans.assign(*data)[1].sum()))
+    with pytest.raises(InputError, match="centroids is of 3 columns"):
+        ops.explain(lambda: ops.kmeans.assign(data[0], data[1][:, :3]))
+    (ran,) = ops.watch(lambda: ops.kmeans.assign(*data))
+    assert ran.serves == "kernel"
+    assert ran.time_us > 0
+
+
+def test_explain_says_that_there_is_no_compiler(tmp_path):
+    code = (
+        NEAREST.partition("labels,")[0]
+        + """
+(one,) = ops.explain(lambda: ops.kmeans.assign(x, c))
+print(one.serves, one.why)
+"""
+    )
+    done = run_in(code, KERNELWRIGHT_CXX="no-such-compiler", KERNELWRIGHT_CACHE=str(tmp_path))
+    assert done.stdout.startswith("reference no C++ compiler 'no-such-compiler'"), done.stderr
+
+
+def test_watch_says_what_ran_and_why(data):
+    (one,) = ops.watch(lambda: ops.kmeans.assign(*data))
+    assert (one.op, one.serves, one.why) == ("kmeans_assign", "kernel", "")
     assert one.arguments == ((300, 20), (17, 20), None)
     with pytest.warns(RuntimeWarning, match="runs its reference: x is of torch.float64"):
         ops.ops_of(ops.kmeans)[0]._said.clear()
-        (other,) = ops.explain(lambda: ops.kmeans.assign(*(t.double() for t in data)))
-    assert other.ran == "reference"
+        (other,) = ops.watch(lambda: ops.kmeans.assign(*(t.double() for t in data)))
+    assert other.serves == "reference"
     assert "float64" in other.why
 
 
@@ -123,7 +165,7 @@ import torch, kernelwright.ops as ops
 x, c = torch.randn(200, 8), torch.randn(9, 8)
 labels, distances = ops.kmeans.assign(x, c)
 assert torch.allclose(distances, torch.cdist(x, c).square().amin(1), atol=1e-4)
-print(*{one.ran for one in ops.explain(lambda: ops.kmeans.assign(x, c))})
+print(*{one.serves for one in ops.watch(lambda: ops.kmeans.assign(x, c))})
 """
 
 

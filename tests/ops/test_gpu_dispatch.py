@@ -45,8 +45,8 @@ def test_a_form_runs_is_told_of_and_is_not_remembered(silu, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
-            (one,) = ops.explain(lambda: silu(x, 2))
-    assert (one.ran, one.why) == ("triton", "")
+            (one,) = ops.watch(lambda: silu(x, 2))
+    assert (one.serves, one.why) == ("triton", "")
     assert torch.equal(silu(x, 2), x + 2)
     assert grad == [False] * 3
     assert silu._served is None or silu._served(x, 2) is None

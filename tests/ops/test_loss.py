@@ -187,8 +187,8 @@ def test_the_ops_are_registered_as_torch_wants_them():
 
 def test_the_kernel_runs():
     x, weight, target, bias = drawn(9, 20, 5)
-    ran = ops.explain(lambda: linear_cross_entropy(x, weight, target, bias))
-    assert [(one.op, one.ran) for one in ran] == [("linear_cross_entropy_gradients", "kernel")]
+    ran = ops.watch(lambda: linear_cross_entropy(x, weight, target, bias))
+    assert [(one.op, one.serves) for one in ran] == [("linear_cross_entropy_gradients", "kernel")]
 
 
 X, WEIGHT, TARGET = torch.randn(3, 4), torch.randn(5, 4), torch.tensor([0, 1, 4])

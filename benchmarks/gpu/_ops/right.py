@@ -100,8 +100,8 @@ class Family:
         """Return what an op returns, and what ran."""
         if self.device != "cpu":
             found: list[Any] = []
-            told = ops.explain(lambda: found.append(self.ops[op](*arguments)))
-            return found[0], " / ".join(dict.fromkeys(f"{one.ran} {one.why}".strip() for one in told))
+            told = ops.watch(lambda: found.append(self.ops[op](*arguments)))
+            return found[0], " / ".join(dict.fromkeys(f"{one.serves} {one.why}".strip() for one in told))
         self.ops[op].check(*arguments)
         form = self.forms.get(op)
         why = form.serves(*arguments) if form else "no form"
@@ -273,8 +273,8 @@ def dispatched() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         return close(run(x), torch.nn.functional.rms_norm(x + 1, (256,), w, 1e-6) * 2)
 
     def explained() -> dict[str, Any]:
-        told = ops.explain(lambda: ops.norms.rms_norm(x, w))
-        said = [(one.op, one.ran, one.why) for one in told]
+        told = ops.watch(lambda: ops.norms.rms_norm(x, w))
+        said = [(one.op, one.serves, one.why) for one in told]
         return {"status": "right" if said == [("rms_norm", "triton", "")] else "wrong", "why": str(said)}
 
     def said_once() -> dict[str, Any]:

@@ -9,7 +9,8 @@ A folder here is a family, imported when it is first used. Its kernels are built
 `kernelwright ops build`. A call that no kernel serves (another device or dtype, no compiler) runs the family's
 reference, which is right everywhere, and says so once by a warning. The number of threads is torch's.
 
-`families()` names what there is, `explain` says what ran in a call and why, `build` builds ahead.
+`families()` names what there is, `explain` says what would serve a call and why, `watch` what did, `build`
+builds ahead.
 
 A folder with a `template.py` has parametric kernels too, which `optimize` proposes: `match_all` yields those that
 compute a task's graph. To add an op or its parametric form, see `docs/adding-an-op.md`.
@@ -17,12 +18,12 @@ compute a task's graph. To add an op or its parametric form, see `docs/adding-an
 
 from types import ModuleType
 
-from ._core import Cases, Explanation, Kernel, Op, build, explain, families, family, ops_of
+from ._core import Cases, Explanation, Kernel, Op, build, explain, families, family, ops_of, watch
 from ._parametric import KernelTemplate, Rendered, match_all
 
 __all__ = [
     "Cases", "Explanation", "Kernel", "KernelTemplate", "Op", "Rendered", "build", "explain", "families", "family",
-    "match_all", "ops_of",
+    "match_all", "ops_of", "watch",
 ]  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def test_views_are_copied():
     both = torch.randn(6, 40)
     gate, up = both.chunk(2, -1)
     assert torch.equal(own.geglu(gate, up), own.geglu(both))
-    assert [one.ran for one in ops.explain(lambda: own.geglu(gate, up))] == ["kernel"]
+    assert [one.serves for one in ops.watch(lambda: own.geglu(gate, up))] == ["kernel"]
 
 
 X = torch.randn(4, 6)

@@ -61,8 +61,8 @@ def options_of(heads):
 
 def held(q, k, v, lengths, pages, limit, scales=(None, None), **options):
     calls = {"pages": pages, "k_scales": scales[0], "v_scales": scales[1], **options}
-    (ran,) = ops.explain(lambda: decode(q, k, v, lengths, **calls))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: decode(q, k, v, lengths, **calls))
+    assert ran.serves == "kernel"
     found = decode(q, k, v, lengths, **calls)
     if scales[0] is not None:
         k, v = (whole(c, s) for c, s in zip((k, v), scales, strict=True))

@@ -63,7 +63,7 @@ GROUPED = {
         "v.of_columns + (at + n * s.groups)",
         "v.of_columns + (at - g + n * s.groups)",
     ),
-    "codes that begin at -7": ("from_integers(iota()) - 8.0f", "from_integers(iota()) - 7.0f"),
+    "codes that begin at -7": ("kNibbleZero = 8;", "kNibbleZero = 7;"),
 }
 
 

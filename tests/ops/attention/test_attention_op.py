@@ -78,8 +78,8 @@ def test_every_mask_forward_and_backward(name):
     spec, allowed = SPECS[name], SPECS[name].allowed(SIZE, SIZE)
     leaves = [t.requires_grad_() for t in drawn(2, 2, 1, SIZE, SIZE, 24, 40)]
     out = attention(*leaves, spec)
-    (ran,) = ops.explain(lambda: attention(*(t.detach() for t in leaves), spec))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: attention(*(t.detach() for t in leaves), spec))
+    assert ran.serves == "kernel"
     wide = [t.detach().double().requires_grad_() for t in leaves]
     right = plain(*wide, allowed)
     near(out.detach(), right.detach(), 3e-6)
@@ -314,3 +314,19 @@ def test_a_wrong_argument_is_named_in_one_sentence(call, says):
     with pytest.raises(InputError, match=says) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("soft_cap", "many", "sunk"), [(0.0, 0, False), (2.0, 2, True)])
+def test_gradients_of_given_results_are_those_of_forward_where_they_are_forwards(soft_cap, many, sunk):
+    q, k, v = (
+        torch.randn(2, heads, rows, size).double()
+        for heads, rows, size in ((4, 9, 8), (2, 13, 8), (2, 13, 5))
+    )
+    ranges = (
+        torch.tensor([[0, 13], [2, 5]])[:many].int().expand(2, 4, 9, many, 2).contiguous() if many else None
+    )
+    settings = (ranges, torch.randn(4).double() if sunk else None, torch.rand(4).double(), 0.3, soft_cap)
+    out, lse = reference.attention(q, k, v, *settings)
+    given = (torch.randn_like(out), torch.randn_like(lse), q, k, v, out, lse, *settings)
+    for mine, right in zip(reference.gradients_as_given(*given), reference.gradients(*given), strict=True):
+        torch.testing.assert_close(mine, right, rtol=1e-12, atol=1e-12)

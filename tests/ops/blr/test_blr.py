@@ -74,9 +74,9 @@ def test_a_product_is_that_with_the_dense_matrix(form, size):
     rows, *sizes = size
     factors = make(*sizes)
     x = torch.randn(rows, sizes[0] * sizes[2])
-    (ran,) = ops.explain(lambda: call(x, *factors))
+    (ran,) = ops.watch(lambda: call(x, *factors))
     right = x.double() @ dense(*factors).T
-    assert ran.ran == "kernel"
+    assert ran.serves == "kernel"
     torch.testing.assert_close(call(x, *factors).double(), right, rtol=1e-5, atol=1e-5)
     wanted = [f.clone().requires_grad_() for f in factors]
     torch.testing.assert_close(call(x, *wanted).double(), right, rtol=1e-5, atol=1e-5)
@@ -88,8 +88,8 @@ def test_rows_may_lie_apart_and_a_power_of_two_from_each_other(form):
     factors = make(4, 4, 256, 16, 40)
     weight = dense(*factors).float()
     for x in (torch.randn(30, 1024), torch.randn(30, 2048)[:, 100:1124], torch.randn(60, 1024)[::2]):
-        (ran,) = ops.explain(lambda: call(x, *factors))  # noqa: B023
-        assert ran.ran == "kernel"
+        (ran,) = ops.watch(lambda: call(x, *factors))  # noqa: B023
+        assert ran.serves == "kernel"
         torch.testing.assert_close(call(x, *factors), x @ weight.T, rtol=1e-4, atol=1e-4)
     assert call(torch.randn(2, 3, 1024), *factors).shape == (2, 3, 160)
     assert call(torch.randn(0, 1024), *factors).shape == (0, 160)
@@ -168,7 +168,7 @@ def test_a_layer_of_a_dense_one(kind, bias):
     x = torch.randn(2, 6, 32)
     with torch.no_grad():
         torch.testing.assert_close(layer(x), dense(x), rtol=1e-4, atol=1e-4)
-        assert [ran.ran for ran in ops.explain(lambda: layer(x))] == ["kernel"]
+        assert [ran.serves for ran in ops.watch(lambda: layer(x))] == ["kernel"]
     torch.testing.assert_close(layer(x), dense(x), rtol=1e-4, atol=1e-4)
     layer(x).sum().backward()
     assert all(p.grad is not None for p in layer.parameters())

@@ -104,9 +104,9 @@ def test_a_transformer_is_its_formula(size, heads, width):
     wide = [t.double() for t in (query, key, value)]
     right = transformed(*wide, ends, kind, *(w.double() for w in weights))
     torch.testing.assert_close(mine.double(), right, rtol=1e-4, atol=1e-4)
-    ran = ops.explain(lambda: graph.hgt(query, key, value, typed_graph, *weights))
+    ran = ops.watch(lambda: graph.hgt(query, key, value, typed_graph, *weights))
     assert {one.op for one in ran} == {"sparse_sddmm", "graph_edge_softmax", "sparse_spmm"}
-    assert {one.ran for one in ran} == {"kernel"}
+    assert {one.serves for one in ran} == {"kernel"}
 
 
 def test_gradients_of_a_transformer_are_those_of_the_formula():
@@ -150,8 +150,8 @@ def test_a_softmax_over_edges_takes_infinities_and_nan_as_torch_does():
     first = torch.tensor([0, 2, 2, 5, 9])
     scores = torch.randn(9, 3) * 50
     scores[1, 0], scores[3, 1], scores[6, 2], scores[8, 0] = -torch.inf, torch.nan, torch.inf, 200.0
-    (ran,) = ops.explain(lambda: graph.edge_softmax(first, scores))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: graph.edge_softmax(first, scores))
+    assert ran.serves == "kernel"
     spans = [(0, 2), (2, 5), (5, 9)]
     right = torch.cat([scores[a:b].softmax(0) for a, b in spans])
     torch.testing.assert_close(graph.edge_softmax(first, scores), right, equal_nan=True)

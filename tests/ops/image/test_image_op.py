@@ -37,8 +37,8 @@ def torchs(x, size, mode, antialias):
 )  # fmt: skip
 def test_images_are_torchs_in_float64(size, other, mode, antialias, dtype):
     x = torch.randn(2, 3, *size).to(dtype)
-    (ran,) = ops.explain(lambda: image.resize(x, other, mode=mode, antialias=antialias))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: image.resize(x, other, mode=mode, antialias=antialias))
+    assert ran.serves == "kernel"
     out, exact = (
         image.resize(x, other, mode=mode, antialias=antialias),
         torchs(x.double(), other, mode, antialias),

@@ -38,13 +38,13 @@ def check(kind, bits, activations, scale_dtype):
         for dtype in (torch.float32, torch.bfloat16):
             x, bias = torch.randn(rows, inner).to(dtype), torch.randn(outputs).to(dtype)
             out = lowbit.linear(x, packed, bias, activations=activations)
-            (ran,) = ops.explain(lambda: lowbit.linear(x, packed, bias, activations=activations))  # noqa: B023
+            (ran,) = ops.watch(lambda: lowbit.linear(x, packed, bias, activations=activations))  # noqa: B023
             taken = lowbit.reference.quantised(x.float(), packed.group) if activations == "int8" else x
             expected = taken.double() @ weight.T + bias.double()
             most = EXACT[dtype] * x.abs().amax(1, keepdim=True) * weight.abs().sum(1) + ROUNDED[dtype] * (
                 expected.abs() + bias.abs()
             )
-            assert ran.ran == "kernel"
+            assert ran.serves == "kernel"
             assert out.dtype is dtype
             assert bool(((out - expected).abs() <= most).all()), (rows, outputs, inner, group, dtype)
 
@@ -275,9 +275,7 @@ BLOCK = torch.zeros(18, dtype=torch.uint8)
         (lambda: lowbit.linear(WEIGHT, lowbit.pack(WEIGHT), activations="int4"), "expected 'float' or 'int8'"),
         (lambda: lowbit.linear(WEIGHT.long(), lowbit.pack(WEIGHT)), "x is of torch.int64"),
         (lambda: lowbit.from_gguf(torch.zeros(17, dtype=torch.uint8), "Q4_0", (1, 32)), "expected 18 bytes"),
-        (lambda: lowbit.from_gguf(BLOCK, "Q4", (1, 32)), "is 'Q4'; expected .*'Q8_0' or 'MXFP4'"),
-        (lambda: lowbit.from_gguf(BLOCK, "Q4_1", (1, 32)), "'Q4_1', whose groups begin at a float"),
-        (lambda: lowbit.from_gguf(BLOCK, "Q6_K", (1, 256)), "'Q6_K', whose groups have 16 columns"),
+        (lambda: lowbit.from_gguf(BLOCK, "Q4", (1, 32)), "is 'Q4'; expected one of 'Q4_0', .*'Q8_0', 'MXFP4'"),
         (lambda: lowbit.from_gptq(WEIGHT.int(), WEIGHT.int(), WEIGHT, bits=3), "bits is 3; expected 2, 4 or 8"),
     ],
 )  # fmt: skip

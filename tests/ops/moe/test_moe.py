@@ -42,9 +42,9 @@ def test_a_layer_is_the_sum_of_each_tokens_experts(dtype, tokens, count, chosen,
     x = torch.randn(tokens, hidden).to(dtype)
     weights, ids = moe.gate(torch.randn(tokens, count), chosen)
     packed = moe.pack(one, two)
-    (ran,) = ops.explain(lambda: moe.experts(x, packed, weights, ids))
+    (ran,) = ops.watch(lambda: moe.experts(x, packed, weights, ids))
     out, expected = moe.experts(x, packed, weights, ids), by_token(x, one, two, weights, ids)
-    assert ran.ran == "kernel"
+    assert ran.serves == "kernel"
     assert out.dtype is dtype
     tolerance = 1e-5 if dtype is torch.float32 else 1e-2
     torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
@@ -200,8 +200,8 @@ def test_grouped_products_gather_scatter_and_weigh(dtype, inner, columns):
         for i in range(int(offsets[group]), int(offsets[group + 1])):
             expected[scatter[i]] += weights[scatter[i]].double() * (w[group].double() @ x[gather[i]].double())
     panels = moe.pack_groups(w)
-    (ran,) = ops.explain(lambda: moe.grouped_mm(x, panels, offsets, columns, gather=gather))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: moe.grouped_mm(x, panels, offsets, columns, gather=gather))
+    assert ran.serves == "kernel"
     found = moe.grouped_mm(
         x, panels, offsets, columns, gather=gather, scatter=scatter, weights=weights, rows=30
     )

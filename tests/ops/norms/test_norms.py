@@ -158,7 +158,7 @@ def test_a_strided_tensor_is_copied():
     x = torch.randn(33, 20).T
     w = torch.rand(33)
     assert torch.equal(norms.rms_norm(x, w), norms.rms_norm(x.contiguous(), w))
-    assert [one.ran for one in ops.explain(lambda: norms.layer_norm(x, w))] == ["kernel"]
+    assert [one.serves for one in ops.watch(lambda: norms.layer_norm(x, w))] == ["kernel"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

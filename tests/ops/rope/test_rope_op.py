@@ -68,8 +68,8 @@ def test_views_of_one_projection_are_not_copied():
     both = torch.randn(2, 9, 6, 32)
     q, k = both[:, :, :4], both[:, :, 4:]
     tables = angles(9, 16)
-    (ran,) = ops.explain(lambda: rope(q, k, *tables))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: rope(q, k, *tables))
+    assert ran.serves == "kernel"
     for mine, x in zip(rope(q, k, *tables), (q, k), strict=True):
         close(mine, by_complex(x, *tables, False), torch.float32)
 

@@ -184,8 +184,8 @@ def test_every_op_is_registered_as_torch_asks():
     assert set(calls) == {op.name for op in ops.ops_of(scan)}
     for name, arguments in calls.items():
         torch.library.opcheck(getattr(torch.ops.kernelwright, name).default, tuple(arguments))
-    (ran,) = ops.explain(lambda: scan.linear_attention(*rows))
-    assert ran.ran == "kernel"
+    (ran,) = ops.watch(lambda: scan.linear_attention(*rows))
+    assert ran.serves == "kernel"
 
 
 X = torch.ones(1, 2, 3)

@@ -2,19 +2,21 @@
 
 from .arguments import cap_of, cpu_only, finite, floats, matrix, refuse, told
 from .cases import Cases
-from .explain import Explanation, explain, unremembered
+from .explain import Explanation, explain, unremembered, watch
 from .families import build, families, family, ops_of
 from .gradient import by_reference, starts_with_one
 from .kernel import Kernel
 from .kinds import checked
 from .op import Op
 from .remembered import fixed, remembered
+from .tuning import Tuning
 
 __all__ = [
     "Cases",
     "Explanation",
     "Kernel",
     "Op",
+    "Tuning",
     "build",
     "by_reference",
     "cap_of",
@@ -33,4 +35,5 @@ __all__ = [
     "starts_with_one",
     "told",
     "unremembered",
+    "watch",
 ]

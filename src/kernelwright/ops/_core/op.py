@@ -9,12 +9,14 @@ from torch._C import _functorch, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from .explain import Explanation, Ran, listeners, paused, watchers
+from .explain import Explanation, Ran, listeners, paused, plans, watchers
 from .gpu import form_for, forms_of, gpu_of, on, say
 from .kernel import Entry, Kernel
 from .served import Served, served_calls
+from .tuning import OWN, Choice, Tuning, kind
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
+_NO_CHOICE = Choice(OWN, "")
 _LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
@@ -37,6 +39,7 @@ class Op:
         check: Raises `ArgumentError` for wrong arguments; what is in tensors is for kernel and reference to look at.
         serves: The guard: None where the kernel serves these arguments, else why not; it looks at no values either.
         gradient: `(setup_context, backward)`, as for `torch.library.register_autograd`; none if it has no gradient.
+        tuning: Chooses the number of the kernel's template, which it is given behind its outputs; none if it has none.
 
     Example:
         >>> from kernelwright import ops
@@ -48,10 +51,11 @@ class Op:
     def __init__(
         self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
         check: Callable[..., None], serves: Callable[..., str | None],
-        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None, tuning: Tuning | None = None,
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
+        self.tuning = tuning
         kernel.ops.append(self)
         self._entry: Entry | None = None
         self._served: Served | None = None
@@ -61,7 +65,7 @@ class Op:
         name = f"kernelwright::{self.name}"
         _LIBRARY.define(schema)  # type: ignore[no-untyped-call]
         _LIBRARY.impl(self.name, self.run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
-        torch.library.register_fake(name, outputs, lib=_LIBRARY)
+        torch.library.register_fake(name, self._faked, lib=_LIBRARY)
         if gradient is not None:
             torch.library.register_autograd(name, gradient[1], setup_context=gradient[0], lib=_LIBRARY)
         self._dispatched = getattr(torch.ops.kernelwright, self.name).default
@@ -75,11 +79,13 @@ class Op:
         if forward_ad._current_level >= 0:  # no kernel has forward derivatives, and torch would drop them
             self.check(*arguments)
             return self.reference(*arguments)
+        if plans:
+            return self._dispatched(*arguments)
         if not is_compiling() and self._served is not None and not listeners and not paused:
             outputs = self._served(*arguments)
             if outputs is not None:
                 if watchers:
-                    self._tell(self._address, arguments, outputs)
+                    self._tell(self._address, arguments, outputs, self._choice(arguments).number)
                 return outputs
         if is_compiling() or _len_torch_dispatch_stack() or _functorch.peek_interpreter_stack() is not None:
             return self._dispatched(*arguments)
@@ -93,9 +99,9 @@ class Op:
                 return self._dispatched(*arguments)
         if listeners:
             return self._explained(arguments)
-        outputs, ran, _ = self._run(arguments)
-        if self._served is not None and ran == "kernel" and not paused:
-            self._served.remember(self._address, arguments, {}, arguments, outputs, outputs)
+        outputs, ran, _, choice = self._run(arguments)
+        if self._served is not None and ran == "kernel" and choice.settled and not paused:
+            self._served.remember(self._address, arguments, {}, arguments, outputs, outputs, choice.number)
         return outputs
 
     def run(self, *arguments: Any) -> Any:
@@ -117,18 +123,19 @@ class Op:
         """Return what runs on a GPU: `triton` or `reference`."""
         return "triton" if self.name in forms_of(self.kernel.file.parent)[0] else "reference"
 
-    def _tell(self, kernel: int, arguments: tuple[Any, ...], outputs: Any) -> None:
+    def _tell(self, kernel: int, arguments: tuple[Any, ...], outputs: Any, number: int) -> None:
         for ran in watchers:
-            ran.append(Ran(kernel, arguments, outputs))
+            ran.append(Ran(kernel, arguments, outputs, number))
 
-    def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str]:
-        """Return the outputs, what computed them, and why it was the reference; tell the watchers."""
-        outputs, ran, why = self._ran(arguments)
+    def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str, Choice]:
+        """Return the outputs, what computed them, why it was the reference, and what was chosen; tell the watchers."""
+        outputs, ran, why, choice = self._ran(arguments)
         if watchers:
-            self._tell(self._address if ran == "kernel" else 0, arguments, outputs)
-        return outputs, ran, why
+            lasting = ran == "kernel" and choice.settled
+            self._tell(self._address if lasting else 0, arguments, outputs, choice.number)
+        return outputs, ran, why, choice
 
-    def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str]:
+    def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str, Choice]:
         self.check(*arguments)
         why = self.serves(*arguments)
         if why is None:
@@ -136,11 +143,7 @@ class Op:
             if entry is not None:
                 outputs = self.outputs(*arguments)
                 try:
-                    if type(outputs) is tuple:
-                        entry(*arguments, *outputs)
-                    else:
-                        entry(*arguments, outputs)
-                    return outputs, "kernel", ""
+                    return outputs, "kernel", "", self._call(entry, arguments, outputs)
                 except (
                     NotImplementedError,
                     RuntimeError,
@@ -156,9 +159,53 @@ class Op:
                 form, why = form_for(self.kernel.file.parent, self.name, device, arguments)
                 if form is not None:
                     with torch.no_grad(), on(device):  # its gradient is an op of its own
-                        return form.run(*arguments), "triton", ""
+                        return form.run(*arguments), "triton", "", _NO_CHOICE
         say(self._said, self.name, why, stacklevel=4)
-        return self.reference(*arguments), "reference", why
+        return self.reference(*arguments), "reference", why, _NO_CHOICE
+
+    def _choice(self, arguments: tuple[Any, ...]) -> Choice:
+        return self.tuning.plan(self.name, arguments) if self.tuning is not None else _NO_CHOICE
+
+    def _call(self, entry: Entry, arguments: tuple[Any, ...], outputs: Any) -> Choice:
+        given = (*arguments, *outputs) if type(outputs) is tuple else (*arguments, outputs)
+        if self.tuning is None:
+            entry(*given)
+            return _NO_CHOICE
+        return self.tuning.call(
+            self.name, arguments, lambda number: entry(*given) if number == OWN else entry(*given, number)
+        )
+
+    def _faked(self, *arguments: Any) -> Any:
+        """Return outputs without values; within `explain`, say what would serve the call."""
+        if plans:
+            self.check(*arguments)
+            one = self._planned(arguments)
+            for plan in plans:
+                plan.append(one)
+        return self.outputs(*arguments)
+
+    def _planned(self, arguments: tuple[Any, ...]) -> Explanation:
+        why, by, choice = self.serves(*arguments), "kernel", _NO_CHOICE
+        if why is None:
+            runs, what = self.state()
+            why = self.kernel.problem or (what if runs == "reference" else "")
+            choice = self._choice(arguments)
+        else:
+            device = gpu_of(arguments)
+            if device is not None:
+                form, why = form_for(self.kernel.file.parent, self.name, device, arguments)
+                by = "triton" if form is not None else by
+        return self._explanation("reference" if why else by, why or "", choice, arguments)
+
+    def _explanation(
+        self, by: str, why: str, choice: Choice, arguments: tuple[Any, ...], time_us: float = 0.0
+    ) -> Explanation:
+        variant = kind() if by == "kernel" else ""
+        if by == "kernel" and self.tuning is not None:
+            number = "its own number" if choice.number == OWN else f"{choice.number}"
+            variant += f"; {number} of {self.tuning.of.what}: {choice.why}"
+        shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
+        return Explanation(self.name, by, why, variant, shapes, time_us)
 
     def _load(self) -> Entry | None:
         self._entry = self.kernel.function(self.name)
@@ -170,10 +217,9 @@ class Op:
 
     def _explained(self, arguments: tuple[Any, ...]) -> Any:
         begun = time.perf_counter()
-        outputs, ran, why = self._run(arguments)
+        outputs, ran, why, choice = self._run(arguments)
         took = (time.perf_counter() - begun) * 1e6
-        shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
-        one = Explanation(self.name, ran, why, shapes, took)
+        one = self._explanation(ran, why, choice, arguments, took)
         for heard in listeners:
             heard.append(one)
         return outputs

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from .explain import listeners, paused, watched
+from .explain import listeners, paused, plans, watched
 from .served import Served, served_calls
 
 _P = ParamSpec("_P")
@@ -35,7 +35,13 @@ def remembered(function: Callable[_P, _R]) -> Callable[_P, _R]:
         nonlocal served
         if is_compiling():
             return function(*args, **kwargs)
-        if served is not None and not listeners and not paused and forward_ad._current_level < 0:
+        if (
+            served is not None
+            and not listeners
+            and not plans
+            and not paused
+            and forward_ad._current_level < 0
+        ):
             found: _R | None = served(*args, **kwargs)
             if found is not None:
                 return found
@@ -46,7 +52,8 @@ def remembered(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if served is None and made is not None:
                 served = made(True)
             if served is not None:
-                served.remember(ran[0].kernel, args, kwargs, ran[0].arguments, ran[0].outputs, result)
+                one = ran[0]
+                served.remember(one.kernel, args, kwargs, one.arguments, one.outputs, result, one.number)
         return result
 
     return call

@@ -2,8 +2,9 @@
 //
 // `Served(differentiable)` is called as the op or the function is. Where a call alike was remembered it allocates
 // outputs as they were, runs the kernel and returns them; it returns None otherwise, and where the kernel refuses: then
-// Python decides. `remember(kernel, args, kwargs, given, outputs, result)` keeps a call if what the kernel was given is of its
-// arguments, and its result is what the kernel wrote; few are kept, the oldest goes first.
+// Python decides. `remember(kernel, args, kwargs, given, outputs, result, number)` keeps a call if what the kernel was given is of its
+// arguments, and its result is what the kernel wrote; few are kept, the oldest goes first. `number` is what was chosen for the call,
+// which the kernel is given behind its outputs; below 0 nothing is.
 //
 // Alike: the same names and number of arguments, which `alike.h` compares; dispatch keys of the thread (transforms, modes,
 // inference mode); no gradient is wanted of what has them. Checks, guards and functions must depend on nothing else.
@@ -80,6 +81,7 @@ struct Call {
   std::vector<Output> outputs;
   std::vector<size_t> returned;
   bool several = false;  // what is returned is a tuple
+  int64_t number = -1;   // that was chosen for the call
 
   bool same(const Arguments& now, const c10::impl::LocalDispatchKeySet& set, bool gradients) const {
     if (set.included_ != keys.included_ || set.excluded_ != keys.excluded_) return false;
@@ -208,13 +210,14 @@ bool learn_outputs(Call& call, PyObject* outputs, PyObject* result, const std::v
 PyObject* remember(PyObject* self, PyObject* args) {
   return guarded([&]() -> PyObject* {
     unsigned long long kernel;
+    long long number;
     Arguments arguments{};
     PyObject *given, *outputs, *result;
-    if (!PyArg_ParseTuple(args, "KO!O!O!OO", &kernel, &PyTuple_Type, &arguments.args, &PyDict_Type, &arguments.kwargs,
-                          &PyTuple_Type, &given, &outputs, &result))
+    if (!PyArg_ParseTuple(args, "KO!O!O!OOL", &kernel, &PyTuple_Type, &arguments.args, &PyDict_Type, &arguments.kwargs,
+                          &PyTuple_Type, &given, &outputs, &result, &number))
       return nullptr;
     auto call = std::make_shared<Call>();
-    call->kernel = reinterpret_cast<Kernel>(kernel);
+    call->kernel = reinterpret_cast<Kernel>(kernel), call->number = number;
     std::vector<PyObject*> tensors;  // none where an argument is no tensor, or is one of those before
     const bool known = arguments.each([&](PyObject* name, PyObject* value) {
       auto argument = Argument::of(value);
@@ -229,7 +232,7 @@ PyObject* remember(PyObject* self, PyObject* args) {
     });
     if (!known || !learn_given(*call, given, tensors, given == arguments.args)) Py_RETURN_FALSE;
     if (!learn_outputs(*call, outputs, result, tensors)) Py_RETURN_FALSE;
-    if (call->given.size() + call->outputs.size() > kMost) Py_RETURN_FALSE;
+    if (call->given.size() + call->outputs.size() + 1 > kMost) Py_RETURN_FALSE;
     Served& served = self_of(self);
     (*served.calls)[served.next] = std::move(call);
     served.next = (served.next + 1) % kKept;
@@ -267,6 +270,7 @@ std::optional<std::vector<at::TensorBase>> run(const Call& call, const Arguments
     outputs.push_back(at::detail::empty_cpu(output.sizes, output.dtype));
     give(output.view, outputs.back().unsafeGetTensorImpl()->data());
   }
+  if (call.number >= 0) values[count++] = any_of(kTVMFFIInt, call.number);
   int failed;
   Py_BEGIN_ALLOW_THREADS;
   failed = call.kernel(nullptr, values, count, &result);

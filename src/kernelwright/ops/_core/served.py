@@ -17,9 +17,12 @@ class Served(Protocol):
 
     def remember(
         self, kernel: int, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...], outputs: Any,
-        result: Any,
+        result: Any, number: int,
     ) -> bool:  # fmt: skip
-        """Remember a call, what its kernel was given and wrote, and what it returned; False if it cannot be."""
+        """Remember a call, what its kernel was given and wrote, and what it returned; False if it cannot be.
+
+        `number` is what was chosen for it; -1 if nothing was.
+        """
 
 
 @functools.cache

@@ -5,19 +5,48 @@
 | `flash` | softmax of scores, times values, by tiles under ranges of keys; gradients; decode | attention |
 | `gathered_gemm` | rows of a plan times a weight, gathered and scattered; pairs, bytes | experts, products |
 | `lowbit` | weights of 1 to 8 bits, unpacked, multiplied and scaled in registers | low-bit linear layers |
-| `segments` | keys to an order and offsets | experts |
+| `segments` | keys to an order and offsets | experts, gradients of embeddings |
 | `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses, neighbours |
 
-Four have a form in Triton too, `NAME.triton.py`: for GPUs, which compile it without being here.
+Four have a form in Triton too, `NAME.triton.py`: for GPUs, which compile it without being here. The same four have a
+number that is tuned by shape: `NUMBERS`, which `tuned.h` hands to them and `ops/_core/tuning.py` chooses.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...records import Candidate, SourceFile
 
-__all__ = ["triton_form", "triton_forms"]
+__all__ = ["NUMBERS", "TABLES", "Number", "triton_form", "triton_forms"]
 
 _HOME = Path(__file__).parent
+TABLES = _HOME / "tuned"
+"""Folder of what was learned: a table for each kind of processor, `avx2-512k.json`."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a template that a call may choose; every value gives the same results, bit by bit."""
+
+    what: str
+    """What it says, to be read behind its value."""
+    values: tuple[int, ...]
+    """Those that are tried."""
+    threads: bool = False
+    """Whether it matters to several threads alone."""
+
+
+NUMBERS = {
+    "gathered_gemm": Number(
+        "bytes of rows that meet panel after panel", (1 << 16, 1 << 17, 1 << 18, 1 << 19)
+    ),
+    "lowbit": Number("tiles of 32 columns that are expanded at once", (4, 8, 16, 32)),
+    "segments": Number("shares of the keys", (1, 2, 4, 8), threads=True),
+    "stream_reduce": Number(
+        "bytes of rows that meet panel after panel", (1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19)
+    ),
+}
+"""By template."""
 
 
 def triton_forms() -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Workloads of attention: one next to each width of a tile, panel and block, grouped heads, ranges and pages at random.
 
-The judge holds forward and decode; gradients, which need forward's results, are held to float64 by
-`tests/ops/attention/test_gradients.py`.
+Of gradients, results and log-sum-exps are any numbers: what comes of those is as well defined as of forward's.
 """
 
 from dataclasses import replace
@@ -148,5 +147,33 @@ BYTES = replace(
     },
 )
 
-CASES = (WHOLE, MASKED, DECODE, QUANTIZED, NIBBLES, BYTES)
+_RIGHT, _SUMS = "dtype[batch, groups * each, rows, columns]", "float32[batch, groups * each, rows]"
+_GIVEN = {
+    "gradient": _RIGHT, "lse_gradient": _SUMS, **_ARGUMENTS, "out": _RIGHT, "lse": f"{_SUMS} uniform(4, 6)",
+}  # fmt: skip
+GRADIENTS = Cases(
+    op="attention_gradients",
+    reference="gradients_as_given",
+    arguments={**_GIVEN, "sinks": WHOLE.arguments["sinks"], "slopes": WHOLE.arguments["slopes"]},
+    timed=[
+        _sized(0, (1, 4, 1, 256, 256, 64, 64), scale=0.125),
+        _sized(0, (2, 2, 2, 100, 400, 64, 64), scale=0.25, soft_cap=3.0),
+    ],
+    verified=[_sized(i, sizes, **_OPTIONS[1 + i % 2]) for i, sizes in enumerate(_ODD)],
+    regimes=(),
+)
+MASKED_GRADIENTS = Cases(
+    op="attention_gradients",
+    reference="gradients_as_given",
+    arguments={**_GIVEN, "ranges": MASKED.arguments["ranges"]},
+    timed=[_sized(0, (1, 4, 1, 256, 256, 64, 64), scale=0.125, many=2, masks=1, heads=1)],
+    verified=[
+        _sized(i, sizes, **_OPTIONS[1 + i % 2], many=1 + i % 3, masks=sizes[0] if i % 2 else 1,
+               heads=sizes[1] * sizes[2] if i % 4 > 1 else 1)
+        for i, sizes in enumerate(_ODD)
+    ],
+    regimes=(),
+)  # fmt: skip
+
+CASES = (WHOLE, MASKED, DECODE, QUANTIZED, NIBBLES, BYTES, GRADIENTS, MASKED_GRADIENTS)
 """The cases of this family."""

@@ -99,6 +99,38 @@ def attention(
     return torch.cat(outs, 2).to(q.dtype), torch.cat(lses, 2)
 
 
+def gradients_as_given(
+    gradient: T, lse_gradient: T | None, q: T, k: T, v: T, out: T, lse: T, ranges: T | None = None,
+    sinks: T | None = None, slopes: T | None = None, scale: float = 1.0, soft_cap: float = 0.0,
+) -> tuple[T, T, T, T]:  # fmt: skip
+    """Return what `gradients` does, from results and log-sum-exps as they are given: they may be any numbers."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    g, q, k, v, out = (t.to(wide) for t in (gradient, q, k, v, out))
+    items, heads, rows, inner = q.shape
+    groups, keys = k.shape[1:3]
+    shape = (items, groups, heads // groups, rows)
+    parted = q.reshape(*shape, inner)
+    plain = parted @ k[:, :, None].transpose(-1, -2) * scale
+    positions = torch.arange(rows, device=q.device) + (keys - rows)
+    scores = scores_of(parted, k, slopes, scale, soft_cap, positions)
+    if ranges is not None:
+        allowed = allowed_of(ranges, keys).expand(items, heads, rows, keys).reshape(*shape, keys)
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    weights = (scores - lse.to(wide).reshape(*shape, 1)).exp()
+    rest = (g * out).sum(-1) - (0 if lse_gradient is None else lse_gradient.to(wide))
+    rest, g = rest.reshape(*shape, 1), g.reshape(*shape, v.shape[3])
+    slope = weights * (g @ v[:, :, None].transpose(-1, -2) - rest)
+    if soft_cap:
+        slope = slope * (1 - torch.tanh(plain / soft_cap) ** 2)
+    dq = (slope @ k[:, :, None] * scale).reshape(q.shape)
+    dk = (slope.transpose(-1, -2) @ parted * scale).sum(2)
+    dv = (weights.transpose(-1, -2) @ g).sum(2)
+    if sinks is None:
+        return dq, dk, dv, q.new_empty(0)
+    own = (sinks.to(wide).reshape(1, *shape[1:3], 1) - lse.to(wide).reshape(shape)).exp()
+    return dq, dk, dv, -(own[..., None] * rest).sum((0, 3, 4)).reshape(-1)
+
+
 def gradients(
     gradient: T, lse_gradient: T | None, q: T, k: T, v: T, out: T, lse: T, ranges: T | None, sinks: T | None,  # noqa: ARG001
     slopes: T | None, scale: float, soft_cap: float,

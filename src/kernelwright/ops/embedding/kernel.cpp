@@ -104,7 +104,7 @@ template <class T> struct TableGradient {
   void run(const int64_t* ids, int64_t entries) const {
     std::unique_ptr<int64_t[]> order(new int64_t[static_cast<size_t>(entries + 1)]);
     std::unique_ptr<int64_t[]> offsets(new int64_t[static_cast<size_t>(rows + 1)]);
-    segment_plan(ids, entries, rows, order.get(), offsets.get());
+    segment_plan(ids, entries, rows, order.get(), offsets.get(), segment_shares(entries, rows));
     const int64_t* in = order.get();
     const int64_t last = offsets[rows];
     const struct {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered
+from .._core import Kernel, Op, Tuning, checked, cpu_only, matrix, refuse, remembered
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -77,10 +77,12 @@ def _stepped(
 _assign = Op(
     "kmeans_assign(Tensor x, Tensor centroids, Tensor? shift) -> (Tensor, Tensor)",
     reference=reference.assign, kernel=KERNEL, outputs=_assigned, check=_check, serves=_serves,
+    tuning=Tuning("stream_reduce", lambda x, c, *_: (len(x), len(c), x.shape[1])),
 )  # fmt: skip
 _step = Op(
     "kmeans_step(Tensor x, Tensor centroids, Tensor? shift, Tensor? weights) -> (Tensor, Tensor, Tensor, Tensor)",
     reference=reference.step, kernel=KERNEL, outputs=_stepped, check=_check, serves=_serves,
+    tuning=Tuning("stream_reduce", lambda x, c, *_: (len(x), len(c), x.shape[1])),
 )  # fmt: skip
 
 

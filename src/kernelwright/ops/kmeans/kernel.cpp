@@ -249,12 +249,14 @@ void run(const Args& args, const Outputs& out) {
 
 // x, centroids, shift or none; labels, distances
 KW_KERNEL(kmeans_assign) {
+  const kw::Tuned tuned(args, 5);
   kw::Outputs out{args.tensor<int64_t>(3).data(), args.tensor<float>(4).data()};
   kw::run(args, out);
 }
 
 // x, centroids, shift or none, weights or none; labels, distances, sums of differences, weights
 KW_KERNEL(kmeans_step) {
+  const kw::Tuned tuned(args, 8);
   kw::Outputs out{args.tensor<int64_t>(4).data(), args.tensor<float>(5).data()};
   out.sums = args.tensor<float>(6).data(), out.counts = args.tensor<float>(7).data();
   if (!args.is_none(3)) out.weights = args.tensor<const float>(3).data();

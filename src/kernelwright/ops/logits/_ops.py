@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, matrix, refuse
+from .._core import Kernel, Op, Tuning, cpu_only, matrix, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -68,4 +68,5 @@ top = Op(
     "logits_top(Tensor x, Tensor weight, Tensor? bias, int count, float softcap, bool sums) "
     "-> (Tensor, Tensor, Tensor)",
     reference=reference.top, kernel=KERNEL, outputs=_outputs, check=check, serves=_serves,
+    tuning=Tuning("stream_reduce", lambda x, weight, *_: (len(x), len(weight), x.shape[1])),
 )  # fmt: skip

@@ -193,6 +193,7 @@ template <class T> void top(const Args& args) {
 
 // x, weight, bias or none, count, softcap, sums; values, tokens, lse
 KW_KERNEL(logits_top) {
+  const kw::Tuned tuned(args, 9);
   if (args.is<float>(0)) kw::top<float>(args);
   else if (args.is<kw::bfloat16>(0)) kw::top<kw::bfloat16>(args);
   else kw::top<kw::float16>(args);

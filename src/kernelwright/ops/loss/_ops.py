@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cap_of, cpu_only, matrix, refuse
+from .._core import Kernel, Op, Tuning, cap_of, cpu_only, matrix, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -123,10 +123,11 @@ _SETTINGS = "int ignore_index, float label_smoothing, float z_loss, float softca
 losses = Op(
     f"linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias, {_SETTINGS}) -> Tensor",
     reference=_after_looking(reference.linear_cross_entropy), kernel=KERNEL, outputs=_losses, check=_check,
-    serves=_serves,
+    serves=_serves, tuning=Tuning("stream_reduce", lambda x, weight, *_: (len(x), len(weight), x.shape[1])),
 )  # fmt: skip
 gradients = Op(
     f"linear_cross_entropy_gradients(Tensor x, Tensor weight, Tensor target, Tensor? bias, {_SETTINGS}, "
     "Tensor scale) -> (Tensor, Tensor, Tensor, Tensor)",
     reference=_after_looking(reference.gradients), kernel=KERNEL, outputs=_all, check=_check, serves=_serves,
+    tuning=Tuning("stream_reduce", lambda x, weight, *_: (len(x), len(weight), x.shape[1])),
 )  # fmt: skip

@@ -295,6 +295,7 @@ template <class T> Layer<T> layer_of(const Args& args) {
 
 // ... ; losses
 KW_KERNEL(linear_cross_entropy) {
+  const kw::Tuned tuned(args, 9);
   kw::by_type(args, [&](auto type) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
     auto layer = kw::layer_of<T>(args);
@@ -305,6 +306,7 @@ KW_KERNEL(linear_cross_entropy) {
 
 // ..., scale; losses, gradients of x, weight, and bias
 KW_KERNEL(linear_cross_entropy_gradients) {
+  const kw::Tuned tuned(args, 13);
   kw::by_type(args, [&](auto type) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
     auto layer = kw::layer_of<T>(args);

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
+from .._core import Kernel, Op, Tuning, checked, cpu_only, floats, refuse, remembered
 from . import reference
-from ._formats import from_awq, from_gguf, from_gptq
+from ._formats import from_awq, from_gptq
+from ._gguf import from_gguf
 from ._packed import PackedWeight, of, pack, unpack
 
 __all__ = [
@@ -40,7 +41,7 @@ T = torch.Tensor
 
 
 def _check(
-    x: T, codes: T, scales: T, zeros: T | None, bias: T | None,
+    x: T, codes: T, scales: T, zeros: T | None, minima: T | None, bias: T | None,
     exponent: int, group: int, _zero: int, _int8: bool, outputs: int,
 ) -> None:  # fmt: skip
     op = "lowbit.linear"
@@ -61,23 +62,30 @@ def _check(
         refuse(op, "outputs", outputs, f"a number that fills {panels} panels of 64")
     if -(-x.shape[1] // 32) != tiles:
         refuse(op, "x", f"of {x.shape[1]} columns", f"a number that fills {tiles} tiles of 32")
-    if group < 32 or group % 32:
-        refuse(op, "group", group, "a multiple of 32")
+    if group != 16 and (group < 32 or group % 32):
+        refuse(op, "group", group, "16 or a multiple of 32")
     of_groups = (panels, -(-x.shape[1] // group), 64)
     if scales.shape != of_groups or scales.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         refuse(op, "scales", f"of shape {tuple(scales.shape)}, {scales.dtype}", f"{of_groups} of floats")
     if zeros is not None and (zeros.shape != of_groups or zeros.dtype is not torch.uint8):
         refuse(op, "zeros", f"of shape {tuple(zeros.shape)}, {zeros.dtype}", f"{of_groups}, torch.uint8")
+    if minima is not None and (minima.shape != of_groups or minima.dtype is not scales.dtype or exponent):
+        given = f"of shape {tuple(minima.shape)}, {minima.dtype}, with {exponent} bits of exponent"
+        refuse(op, "minima", given, f"{of_groups}, {scales.dtype}, of integers")
     if bias is not None and (bias.shape != (outputs,) or bias.dtype is not x.dtype):
         refuse(op, "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({outputs},), {x.dtype}, as x is")
 
 
-def _serves(x: T, codes: T, scales: T, zeros: T | None, bias: T | None, *_: object) -> str | None:
+def _serves(
+    x: T, codes: T, scales: T, zeros: T | None, minima: T | None, bias: T | None, *numbers: Any
+) -> str | None:
     if x.dtype not in (torch.float32, torch.bfloat16):
         return f"x is of {x.dtype}, and the kernel takes float32 and bfloat16"
-    if not all(t is None or t.is_contiguous() for t in (codes, scales, zeros, bias)):
-        return "codes, scales, zeros or bias are not contiguous"
-    return cpu_only(x, codes, scales, zeros, bias)
+    if not all(t is None or t.is_contiguous() for t in (codes, scales, zeros, minima, bias)):
+        return "codes, scales, zeros, minima or bias are not contiguous"
+    if numbers[1] < 32 and numbers[3]:
+        return "groups are of 16 columns, and activations as int8 want 32 or more"
+    return cpu_only(x, codes, scales, zeros, minima, bias)
 
 
 def _outputs(x: T, *rest: Any) -> T:
@@ -85,28 +93,35 @@ def _outputs(x: T, *rest: Any) -> T:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:  # noqa: ARG001
-    x, codes, scales, zeros, _, *numbers = inputs
-    ctx.save_for_backward(codes, scales, zeros)
+    x, codes, scales, zeros, minima, _, *numbers = inputs
+    ctx.save_for_backward(codes, scales, zeros, minima)
     ctx.numbers, ctx.inner = numbers, x.shape[1]
 
 
 def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
-    codes, scales, zeros = ctx.saved_tensors
+    codes, scales, zeros, minima = ctx.saved_tensors
     exponent, group, zero, _, outputs = ctx.numbers
     to_x = None
     if ctx.needs_input_grad[0]:
         wide = torch.promote_types(gradient.dtype, torch.float32)
-        weight = reference.unpack(codes, scales, zeros, exponent, group, zero, outputs, ctx.inner, wide)
+        weight = reference.unpack(
+            codes, scales, zeros, minima, exponent, group, zero, outputs, ctx.inner, wide
+        )
         to_x = (gradient.to(wide) @ weight).to(gradient.dtype)
-    to_bias = gradient.sum(0) if ctx.needs_input_grad[4] else None
-    return (to_x, None, None, None, to_bias, None, None, None, None, None)
+    to_bias = gradient.sum(0) if ctx.needs_input_grad[5] else None
+    return (to_x, None, None, None, None, to_bias, None, None, None, None, None)
+
+
+def _sizes(x: T, codes: T, *rest: Any) -> tuple[int, ...]:
+    bits = 1 << 2 * codes.shape[3]  # so that no other number of bits is near
+    return (len(x), rest[-1], x.shape[1], bits, 4 if rest[-2] else 1)
 
 
 _linear = Op(
-    "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? bias, int exponent, int group, "
-    "int zero, bool int8, int outputs) -> Tensor",
+    "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? minima, Tensor? bias, int exponent, "
+    "int group, int zero, bool int8, int outputs) -> Tensor",
     reference=reference.linear, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
-    gradient=(_keep, _backward),
+    gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes),
 )  # fmt: skip
 
 
@@ -147,7 +162,7 @@ def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: st
     if packed.order is not None:
         x = x.index_select(-1, packed.order)
     out: T = _linear(
-        x.reshape(-1, packed.inner), packed.codes, packed.scales, packed.zeros, bias,
+        x.reshape(-1, packed.inner), packed.codes, packed.scales, packed.zeros, packed.minima, bias,
         packed.exponent, packed.group, packed.zero, activations == "int8", packed.outputs,
     )  # fmt: skip
     return out if x.dim() == 2 else out.view(*x.shape[:-1], packed.outputs)
@@ -167,6 +182,7 @@ class LowBitLinear(torch.nn.Module):
     codes: T
     scales: T
     zeros: T | None
+    minima: T | None
     order: T | None
     bias: T | None
 
@@ -175,7 +191,7 @@ class LowBitLinear(torch.nn.Module):
         super().__init__()
         self.in_features, self.out_features, self.activations = packed.inner, packed.outputs, activations
         self._numbers = (packed.group, packed.exponent, packed.zero)
-        for name in ("codes", "scales", "zeros", "order"):
+        for name in ("codes", "scales", "zeros", "minima", "order"):
             self.register_buffer(name, getattr(packed, name))
         self.register_buffer("bias", bias)
 
@@ -199,7 +215,7 @@ class LowBitLinear(torch.nn.Module):
         group, exponent, zero = self._numbers
         return PackedWeight(
             self.codes, self.scales, self.zeros, self.out_features, self.in_features,
-            group, exponent, zero, self.order,
+            group, exponent, zero, self.order, self.minima,
         )  # fmt: skip
 
     def forward(self, x: T) -> T:

@@ -22,7 +22,7 @@ class PackedWeight:
     """A weight (outputs, inner) in codes of 1 to 8 bits; `codes.shape[3]` says how many.
 
     A code means an integer, less its group's zero point, or a small float; times the scale of its group of inner
-    elements.
+    elements, plus the group's minimum where there are any.
     """
 
     by_fields: ClassVar = (
@@ -35,6 +35,7 @@ class PackedWeight:
         "exponent",
         "zero",
         "order",
+        "minima",
     )
     codes: torch.Tensor
     """(panels, tiles, 4, bits, 64) uint8; a panel is 64 outputs, a tile 32 inner elements."""
@@ -47,13 +48,15 @@ class PackedWeight:
     inner: int
     """Its columns."""
     group: int
-    """Columns of a scale, a multiple of 32."""
+    """Columns of a scale: 16, or a multiple of 32."""
     exponent: int = 0
     """Bits of a code's exponent; 0 if codes are integers."""
     zero: int = 0
     """Zero point of every group, if there are no `zeros`."""
     order: torch.Tensor | None = None
     """(inner,) int64: which column of x a column of the codes multiplies; none if the same."""
+    minima: torch.Tensor | None = None
+    """(panels, groups, 64) of the scales' dtype; none if all are zero."""
 
     @property
     def bits(self) -> int:
@@ -62,8 +65,8 @@ class PackedWeight:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that one row of activations reads: codes, scales, zero points."""
-        kept = (self.codes, self.scales, self.zeros)
+        """Bytes that one row of activations reads: codes, scales, zero points, minima."""
+        kept = (self.codes, self.scales, self.zeros, self.minima)
         return sum(t.numel() * t.element_size() for t in kept if t is not None)
 
 
@@ -128,7 +131,9 @@ def unpack(packed: PackedWeight, dtype: torch.dtype = torch.float32) -> torch.Te
         [[0.5, -6.0]]
     """
     p = packed
-    weight = _unpacked(p.codes, p.scales, p.zeros, p.exponent, p.group, p.zero, p.outputs, p.inner, dtype)
+    weight = _unpacked(
+        p.codes, p.scales, p.zeros, p.minima, p.exponent, p.group, p.zero, p.outputs, p.inner, dtype
+    )
     return weight if p.order is None else torch.empty_like(weight).index_copy_(1, p.order, weight)
 
 
@@ -143,6 +148,7 @@ def of(
     exponent: int = 0,
     zero: int = 0,
     order: torch.Tensor | None = None,
+    minima: torch.Tensor | None = None,
 ) -> PackedWeight:
     """Pack codes as they are: the way in for formats that are not read here.
 
@@ -151,10 +157,11 @@ def of(
         scales: (outputs, groups) float32, bfloat16 or float16.
         zeros: (outputs, groups) uint8 zero points; none if `zero` is every group's.
         bits: 1 to 8.
-        group: Columns that share a scale: a multiple of 32, or 0 for all.
+        group: Columns that share a scale: 16, a multiple of 32, or 0 for all.
         exponent: Bits of a code's exponent; 0 if codes are integers.
         zero: Zero point of every group.
         order: (inner,) int64: which column of x a column of the codes multiplies.
+        minima: (outputs, groups) of the scales' dtype: what a group of integers begins at, added to code times scale.
 
     Raises:
         ArgumentError: shapes or dtypes do not fit.
@@ -172,7 +179,7 @@ def of(
     if codes.numel() and int(codes.max()) >> bits:
         refuse(op, "codes", f"up to {int(codes.max())}", f"below {1 << bits}, as codes of {bits} bits are")
     outputs, inner = codes.shape
-    group = _group(op, group, inner)
+    group = group if group == TILE // 2 else _group(op, group, inner)
     groups = -(-inner // group)
     if scales.dtype not in _SCALES or scales.shape != (outputs, groups):
         refuse(
@@ -188,9 +195,12 @@ def of(
             f"of shape {tuple(zeros.shape)}, {zeros.dtype}",
             f"({outputs}, {groups}), torch.uint8",
         )
+    if minima is not None and (exponent or minima.dtype is not scales.dtype or minima.shape != scales.shape):
+        given = f"of shape {tuple(minima.shape)}, {minima.dtype}, with {exponent} bits of exponent"
+        refuse(op, "minima", given, f"({outputs}, {groups}), {scales.dtype}, of integers")
     return PackedWeight(
         _interleaved(codes, bits), _by_panels(scales), None if zeros is None else _by_panels(zeros),
-        outputs, inner, group, exponent, zero, order,
+        outputs, inner, group, exponent, zero, order, None if minima is None else _by_panels(minima),
     )  # fmt: skip
 
 

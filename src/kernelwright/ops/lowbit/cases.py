@@ -85,5 +85,22 @@ FP8 = Cases(
     timed=[_timed(1, 8, "float32", 4, zero=0), _timed(16, 8, "bfloat16", 4, zero=0)],
     verified=_workloads((8, 6, 7), 4, zero=0),
 )
-CASES = (INTEGERS, ZEROS, INT8, FP4, FP8)
+MINIMA = Cases(
+    op="lowbit_linear",
+    reference="linear",
+    arguments={"x": _X, "codes": _CODES, "scales": _SCALES, "minima": f"scale_dtype{_BESIDE} normal(0.3)"},
+    timed=[_timed(1, 4, "float32", zero=0), _timed(8, 5, "bfloat16", zero=0)],
+    verified=_workloads((4, 5, 2), zero=0),
+)
+SIXTEENS = Cases(
+    op="lowbit_linear",
+    reference="linear",
+    arguments={"x": _X, "codes": _CODES, "scales": _SCALES, "minima": f"scale_dtype{_BESIDE} normal(0.3)"},
+    timed=[
+        {**_timed(1, 6, "float32", zero=32), "group": 16},
+        {**_timed(8, 3, "float32", zero=4), "group": 16},
+    ],
+    verified=[{**one, "group": 16} for one in _workloads((6, 3, 2), zero=1)],
+)
+CASES = (INTEGERS, ZEROS, INT8, FP4, FP8, MINIMA, SIXTEENS)
 """The cases of this family."""

@@ -178,7 +178,7 @@ def _way(x):
     return by_lanes if len(x) <= _FEW_SHORT else by_tiles if len(x) <= _MANY else by_unpacking
 
 
-def _linear(x, codes, scales, zeros, bias, exponent, group, zero, int8, outputs):  # noqa: ARG001 - as the op calls it
+def _linear(x, codes, scales, zeros, minima, bias, exponent, group, zero, int8, outputs):  # noqa: ARG001 - as the op calls it
     tiles, bits = codes.shape[1], codes.shape[3]
     given = (codes.view(torch.int32), scales, scales if zeros is None else zeros)
     sizes = (outputs, x.shape[1], tiles, scales.shape[1], group // 32, zero)
@@ -186,7 +186,7 @@ def _linear(x, codes, scales, zeros, bias, exponent, group, zero, int8, outputs)
     return _way(x)(x.contiguous(), given, sizes, bias, outputs, how)
 
 
-def _serves(x, codes, scales, zeros, bias, exponent, group, zero, int8, outputs):  # noqa: ARG001 - as the op calls it
+def _serves(x, codes, scales, zeros, minima, bias, exponent, group, zero, int8, outputs):  # noqa: ARG001 - as the op calls it
     if x.dtype not in FLOATS:
         return f"x is of {x.dtype}, and the kernel takes float32, bfloat16 and float16"
     if not all(t is None or t.is_contiguous() for t in (codes, scales, zeros, bias)):
@@ -195,6 +195,8 @@ def _serves(x, codes, scales, zeros, bias, exponent, group, zero, int8, outputs)
         return f"codes are of {codes.shape[3]} bits, {exponent} of an exponent; the kernel takes integers of 1, 2, 4, 8"
     if int8:
         return "activations of 8 bits are asked for"
+    if minima is not None or group < 32:
+        return "groups have minima, or 16 columns"
     return None
 
 

@@ -4,30 +4,33 @@
 namespace kw {
 namespace {
 
-// x [rows, inner], codes [panels, tiles, 4, bits, 64], scales and zeros [panels, groups, 64], bias [outputs]; bits of the
-// exponent, tiles of a group, zero of all groups, activations as int8, outputs; out [rows, outputs]
+// x [rows, inner], codes [panels, tiles, 4, bits, 64], scales, zeros and minima [panels, groups, 64], bias [outputs]; bits of
+// the exponent, columns of a group, zero of all groups, activations as int8, outputs; out [rows, outputs]
 template <class T> void linear(const Args& args) {
   const auto x = args.tensor<const T>(0);
   const auto codes = args.tensor<const uint8_t>(1);
-  const auto out = args.tensor<T>(10);
+  const auto out = args.tensor<T>(11);
   Groups groups{};
   if (args.is<float>(2)) groups.scales = args.tensor<const float>(2).data(), groups.type = ScaleType::f32;
   else if (args.is<bfloat16>(2)) groups.scales = args.tensor<const bfloat16>(2).data(), groups.type = ScaleType::bf16;
   else groups.scales = args.tensor<const float16>(2).data(), groups.type = ScaleType::f16;
   groups.count = Tensor<const char>(args.any_tensor(2)).shape(1);
   groups.zeros = args.is_none(3) ? nullptr : args.tensor<const uint8_t>(3).data();
-  groups.tiles = args.integer(6) / kTile, groups.zero = static_cast<int>(args.integer(7));
-  const Meaning meaning{static_cast<int>(codes.shape(3)), static_cast<int>(args.integer(5))};
+  if (!args.is_none(4)) groups.minima = Tensor<const char>(args.any_tensor(4)).data();
+  groups.halves = args.integer(7) < kTile;
+  groups.tiles = std::max<int64_t>(1, args.integer(7) / kTile), groups.zero = static_cast<int>(args.integer(8));
+  const Meaning meaning{static_cast<int>(codes.shape(3)), static_cast<int>(args.integer(6))};
   if (meaning.bits < 1 || meaning.bits > 8) KW_UNSUPPORTED("codes are not of 1 to 8 bits");
   const LowBit w{codes.data(), meaning, groups, out.shape(1), x.shape(1), codes.shape(1)};
-  low_bit_linear<T>(w, Rows<T>::of(x), args.is_none(4) ? nullptr : args.tensor<const T>(4).data(), out.data(),
-                    args.boolean(8));
+  low_bit_linear<T>(w, Rows<T>::of(x), args.is_none(5) ? nullptr : args.tensor<const T>(5).data(), out.data(),
+                    args.boolean(9));
 }
 
 }  // namespace
 }  // namespace kw
 
 KW_KERNEL(lowbit_linear) {
+  const kw::Tuned tuned(args, 12);
   if (args.is<float>(0)) kw::linear<float>(args);
   else kw::linear<kw::bfloat16>(args);
 }

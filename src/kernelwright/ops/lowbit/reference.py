@@ -34,6 +34,7 @@ def unpack(
     codes: Tensor,
     scales: Tensor,
     zeros: Tensor | None,
+    minima: Tensor | None,
     exponent: int,
     group: int,
     zero: int,
@@ -48,11 +49,13 @@ def unpack(
 
     weight = values_of(codes_of(codes, outputs, inner), codes.shape[3], exponent, dtype)
     weight = weight - (zero if zeros is None else spread(zeros).to(dtype))
-    return weight * spread(scales).to(dtype)
+    weight = weight * spread(scales).to(dtype)
+    return weight if minima is None else weight + spread(minima).to(dtype)
 
 
 def quantised(x: Tensor, group: int) -> Tensor:
     """Return rows as the 8 bits hold them: each block is scaled so that its largest value is 127."""
+    group = max(group, 32)
     block = next(tiles for tiles in range(min(8, group // 32), 0, -1) if group // 32 % tiles == 0) * 32
     padded = torch.nn.functional.pad(x, (0, -x.shape[1] % block))
     padded = padded.view(len(x), padded.shape[1] // block, block)
@@ -66,6 +69,7 @@ def linear(
     codes: Tensor,
     scales: Tensor,
     zeros: Tensor | None = None,
+    minima: Tensor | None = None,
     bias: Tensor | None = None,
     exponent: int = 0,
     group: int = 32,
@@ -75,7 +79,7 @@ def linear(
 ) -> Tensor:
     """Return x @ weight.T + bias, in x's dtype."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    weight = unpack(codes, scales, zeros, exponent, group, zero, outputs, x.shape[1], wide)
+    weight = unpack(codes, scales, zeros, minima, exponent, group, zero, outputs, x.shape[1], wide)
     rows = quantised(x.to(wide), group) if int8 else x.to(wide)
     out = rows @ weight.T
     return (out if bias is None else out + bias.to(wide)).to(x.dtype)

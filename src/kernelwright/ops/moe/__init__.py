@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered, told
+from .._core import Kernel, Op, Tuning, checked, cpu_only, matrix, refuse, remembered, told
 from . import reference
 from ._packed import Experts, check_chosen, pack, pack_groups
 from ._quantized import QuantizedExperts, quantize, quantized_experts
@@ -190,17 +190,22 @@ _plan = Op(
     reference=reference.plan, kernel=KERNEL, check=_check_plan,
     outputs=lambda keys, groups: (torch.empty_like(keys), keys.new_empty(groups + 1)),
     serves=lambda keys, _: None if keys.is_contiguous() and keys.is_cpu else "keys are not contiguous on the CPU",
+    tuning=Tuning("segments", lambda keys, groups: (keys.numel(), groups)),
 )  # fmt: skip
 _grouped = Op(
     "moe_grouped(Tensor x, Tensor panels, Tensor offsets, Tensor? gather, Tensor? scatter, Tensor? weights, int rows, "
     "int columns) -> Tensor",
     reference=_grouped_by_reference, kernel=KERNEL, check=_check_grouped, serves=_served,
     outputs=lambda x, *rest: x.new_empty(rest[-2], rest[-1]),
+    tuning=Tuning("gathered_gemm", lambda x, panels, *_: (len(x), len(panels), x.shape[1], panels.shape[1])),
 )  # fmt: skip
 _experts = Op(
     "moe_experts(Tensor x, Tensor ups, Tensor downs, Tensor weights, Tensor ids) -> Tensor",
     reference=reference.experts, kernel=KERNEL, check=_check_experts, serves=_served,
     outputs=lambda x, *_: torch.empty_like(x), gradient=(_keep, _backward),
+    tuning=Tuning(
+        "gathered_gemm", lambda x, ups, _downs, _weights, ids: (ids.numel(), len(ups), x.shape[1], ups.shape[1])
+    ),
 )  # fmt: skip
 
 

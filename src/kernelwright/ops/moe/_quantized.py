@@ -29,9 +29,9 @@ class QuantizedExperts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of codes, scales and zero points."""
+        """Bytes of codes, scales, zero points and minima."""
         weights = (*self.ups, *self.downs, *(self.shared or ()))
-        held = (t for w in weights for t in (w.codes, w.scales, w.zeros) if t is not None)
+        held = (t for w in weights for t in (w.codes, w.scales, w.zeros, w.minima) if t is not None)
         return sum(t.nbytes for t in held)
 
 

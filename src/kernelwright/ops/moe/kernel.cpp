@@ -139,15 +139,15 @@ template <class T> void grouped(const Args& args) {
   const GatheredRows<T> rows{x.data(), x.stride(0), index(3)};
   const Result<T> result(args.tensor<T>(8), w.panels, index(4), 1,
                          args.is_none(5) ? nullptr : args.tensor<const float>(5).data());
-  const int64_t tasks = gathered_tasks(w.panels);
+  const int64_t tasks = gathered_tasks(w.panels), high = gathered_high(w.inner);
 #pragma omp parallel if (tasks > 1)
   {
-    const Temporary<float> room(gathered_high(w.inner) * gathered_apart(w.inner));
+    const Temporary<float> room(high * gathered_apart(w.inner));
 #pragma omp for schedule(dynamic, 1)
     for (int64_t t = 0; t < tasks; ++t) {
       const int64_t first = w.panels * t / tasks, last = w.panels * (t + 1) / tasks;
       result.to.begin(first, last);
-      gathered_panels(s, rows, w, first, last, room.data, [&](int64_t i, int64_t at, F low, F high) KW_INLINED {
+      gathered_panels(s, rows, w, first, last, room.data, high, [&](int64_t i, int64_t at, F low, F high) KW_INLINED {
         result.to.add(i, at / kHalf, at % kHalf, low, high);
       });
       if (!result.stored()) result.to.end(first, last);
@@ -164,7 +164,7 @@ template <class T> void experts(const Args& args) {
   const auto ids = args.tensor<const int64_t>(4);
   const int64_t pairs = ids.numel(), chosen = ids.shape(1), groups = args.tensor<const T>(1).shape(0);
   const Temporary<int64_t> order(pairs), offsets(groups + 1);
-  segment_plan(ids.data(), pairs, groups, order.data, offsets.data);
+  segment_plan(ids.data(), pairs, groups, order.data, offsets.data, segment_shares(pairs, groups));
   const Segments s{offsets.data, groups};
   const int64_t width = gathered_apart(down.inner);
   const Temporary<float> hidden(s.rows() * width);
@@ -172,14 +172,14 @@ template <class T> void experts(const Args& args) {
   const GatheredRows<float> between{hidden.data, width, nullptr};
   const Result<T> result(args.tensor<T>(5), down.panels, order.data, chosen, weights.data());
   const int64_t ups = gathered_tasks(up.panels), downs = gathered_tasks(down.panels);
-  const int64_t room_of = std::max(gathered_high(up.inner) * gathered_apart(up.inner),
-                                   gathered_high(down.inner) * gathered_apart(down.inner));
+  const int64_t high_up = gathered_high(up.inner), high_down = gathered_high(down.inner);
+  const int64_t room_of = std::max(high_up * gathered_apart(up.inner), high_down * gathered_apart(down.inner));
 #pragma omp parallel if (ups + downs > 2)
   {
     const Temporary<float> room(room_of);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t t = 0; t < ups; ++t)
-      gathered_panels(s, tokens, up, up.panels * t / ups, up.panels * (t + 1) / ups, room.data,
+      gathered_panels(s, tokens, up, up.panels * t / ups, up.panels * (t + 1) / ups, room.data, high_up,
                       [&](int64_t i, int64_t at, F gate, F other) KW_INLINED {
                         store(hidden.data + i * width + at, silu(gate) * other, Full{});
                       });
@@ -187,7 +187,7 @@ template <class T> void experts(const Args& args) {
     for (int64_t t = 0; t < downs; ++t) {
       const int64_t first = down.panels * t / downs, last = down.panels * (t + 1) / downs;
       result.to.begin(first, last);
-      gathered_panels(s, between, down, first, last, room.data, [&](int64_t i, int64_t at, F low, F high) KW_INLINED {
+      gathered_panels(s, between, down, first, last, room.data, high_down, [&](int64_t i, int64_t at, F low, F high) KW_INLINED {
         result.to.add(i, at / kHalf, at % kHalf, low, high);
       });
       if (!result.stored()) result.to.end(first, last);
@@ -207,17 +207,21 @@ KW_KERNEL(moe_gate) {
 
 // keys [n], groups; order [n], offsets [groups + 1]
 KW_KERNEL(moe_plan) {
+  const kw::Tuned tuned(args, 4);
   const auto keys = args.tensor<const int64_t>(0);
-  kw::segment_plan(keys.data(), keys.numel(), args.integer(1), args.tensor<int64_t>(2).data(),
-                   args.tensor<int64_t>(3).data());
+  const int64_t n = keys.numel(), groups = args.integer(1);
+  kw::segment_plan(keys.data(), n, groups, args.tensor<int64_t>(2).data(), args.tensor<int64_t>(3).data(),
+                   kw::tuned_or(kw::segment_shares(n, groups)));
 }
 
 KW_KERNEL(moe_grouped) {
+  const kw::Tuned tuned(args, 9);
   if (args.is<float>(0)) kw::grouped<float>(args);
   else kw::grouped<kw::bfloat16>(args);
 }
 
 KW_KERNEL(moe_experts) {
+  const kw::Tuned tuned(args, 6);
   if (args.is<float>(0)) kw::experts<float>(args);
   else kw::experts<kw::bfloat16>(args);
 }

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered
+from .._core import Kernel, Op, Tuning, checked, cpu_only, matrix, refuse, remembered
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -47,6 +47,7 @@ def _outputs(x: T, _points: T, count: int, _metric: int) -> tuple[T, T]:
 _nearest = Op(
     "neighbours_nearest(Tensor x, Tensor points, int count, int metric) -> (Tensor, Tensor)",
     reference=reference.nearest, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+    tuning=Tuning("stream_reduce", lambda x, points, *_: (len(x), len(points), x.shape[1])),
 )  # fmt: skip
 
 

@@ -279,6 +279,7 @@ template <class T> void nearest(const Args& args) {
 
 // x, points, count, metric; values, indices
 KW_KERNEL(neighbours_nearest) {
+  const kw::Tuned tuned(args, 6);
   if (args.is<float>(0)) kw::nearest<float>(args);
   else if (args.is<kw::bfloat16>(0)) kw::nearest<kw::bfloat16>(args);
   else kw::nearest<kw::float16>(args);

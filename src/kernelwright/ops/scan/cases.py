@@ -50,6 +50,7 @@ _FEWER = _linear(((1, 1, 2, 65, 64, 64), (1, 1, 3, 40, 48, 80)))
 _LONG = {23: 5, 40: 4, 47: 6, 61: 10, 66: 12, 70: 13, 79: 14, 90: 5, 127: 18, 128: 3, 130: 6, 150: 4, 193: 3}
 """Lengths for the delta rule instead: its reference takes twice as long, and the judge has a deadline."""
 _SHORTER = tuple((*sizes[:3], _LONG.get(sizes[3], sizes[3]), *sizes[4:]) for sizes in _LINEAR)
+_SHORT = tuple((one[0], _LONG.get(one[1], min(one[1], 20)), *one[2:]) for one in _SELECTIVE)
 CASES = (
     Cases(
         "scan_selective",
@@ -59,6 +60,30 @@ CASES = (
         _selective(_SELECTIVE),
     ),
     Cases("scan_linear", "linear", {**_ROWS, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR)),
+    Cases(
+        "scan_selective_backward",
+        "selective_backward",
+        {
+            **_SCAN,
+            "slope": "dtype[batch, length, channels] normal",
+            "after": "float32[batch, channels, states] normal",
+        },
+        _selective(((1, 40, 160, 16), (2, 24, 70, 15))),
+        _selective(_SHORT),
+    ),
+    Cases(
+        "scan_linear_backward",
+        "linear_backward",
+        {
+            **_ROWS,
+            **_DECAY,
+            **_STATE,
+            "slope": f"dtype[{_HEADS}, columns] normal",
+            "after": "float32[batch, groups * each, inner, columns] normal",
+        },
+        [one | {"scale": 0.5} for one in _FEWER],
+        [one | {"scale": 0.3} for one in _linear(_SHORTER)],
+    ),
     Cases("scan_delta", "delta", {**_ROWS, **_BETA, **_DECAY, **_STATE}, _FEWER, _linear(_SHORTER)),
 )
 """The cases of this family."""

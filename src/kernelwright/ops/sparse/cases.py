@@ -29,12 +29,25 @@ _LEFT = {"acrow": "index[rows + 1] offsets(inner)", "acol": "index[inner] permut
 _RIGHT = {"bcrow": "index[inner + 1] offsets(most)", "bcol": "index[most] index(columns)"}
 _FACTORS = {**_LEFT, "avalues": "float32[inner] normal", **_RIGHT, "bvalues": "float32[most] normal"}
 """Each row of the second factor is multiplied once, so that there are as many products as it has entries."""
+_COUNTED = {
+    "acrow": "index[rows + 1] sorted(0, left + 1)", "acol": "index[left] index(inner)",
+    "bcrow": "index[inner + 1] sorted(0, most + 1)", "bcol": "index[most] index(columns)",
+}  # fmt: skip
+"""Rows of the second factor are multiplied any number of times, and some entries of both are in no row."""
+_KEPT = {"rows": "rows", "inner": "columns", "most": "entries", "columns": "width", "index": "index"}
 
 
 def _products(sizes: Sequence[Sizes]) -> list[Sizes]:
-    kept = {"rows": "rows", "inner": "columns", "most": "entries", "columns": "width", "index": "index"}
     return [
-        {name: one[known] for name, known in kept.items()} | {"ascending": True}
+        {name: one[known] for name, known in _KEPT.items()} | {"ascending": True}
+        for one in sizes
+        if one["entries"] and one["width"]
+    ]
+
+
+def _counts(sizes: Sequence[Sizes]) -> list[Sizes]:
+    return [
+        {name: one[known] for name, known in (*_KEPT.items(), ("left", "width"))}
         for one in sizes
         if one["entries"] and one["width"]
     ]
@@ -69,5 +82,12 @@ CASES = (
         timed=_products(_TIMED),
         verified=_products(_VERIFIED),
     ),
+    Cases(
+        op="sparse_products",
+        reference="products",
+        arguments=_COUNTED,
+        timed=_counts(_TIMED),
+        verified=_counts(_VERIFIED),
+    ),
 )
-"""The cases of this family; `sparse_products` counts what `sparse_spgemm` multiplies, which refuses a wrong count."""
+"""The cases of this family."""

@@ -8,6 +8,7 @@
 #pragma once
 #include "gemm.h"
 #include "segments.h"
+#include "tuned.h"
 
 namespace kw {
 
@@ -34,22 +35,26 @@ template <class X> struct GatheredRows {
 };
 
 inline int64_t gathered_apart(int64_t inner) { return (inner + W - 1) / W * W + W; }
+// Rows of a block at most; to be asked for in the thread that called.
 inline int64_t gathered_high(int64_t inner) {
   constexpr int64_t R = kTileRows;
-  return std::min<int64_t>(16 * R, std::max<int64_t>(R, kGatheredBytes / int64_t(sizeof(float)) / gathered_apart(inner) / R * R));
+  const int64_t rows = tuned_or(kGatheredBytes) / int64_t(sizeof(float)) / gathered_apart(inner) / R * R;
+  return std::min<int64_t>((tuned_or(-1) < 0 ? 16 : 128) * R, std::max<int64_t>(R, rows));
 }
 
-// Panels [first, last) for every row; `room` holds gathered_high rows. put(i, column, low, high): W columns of the first
+// Panels [first, last) for every row; `room` holds `high` rows. Blocks of a group are alike in size, so that none ends in
+// a tile of one row, which is summed in another order: results are the same for every `high`. put(i, column, low, high): W columns of the first
 // and of the second member, `column` counted in the panel's member.
 template <class X, class T, class Put>
 void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPanels<T>& w, int64_t first, int64_t last,
-                     float* room, Put put) {
+                     float* room, int64_t high, Put put) {
   constexpr int R = kTileRows;
-  const int64_t apart = gathered_apart(w.inner), high = gathered_high(w.inner);
+  const int64_t apart = gathered_apart(w.inner);
   alignas(64) float sums[R * 2 * W];
-  for (int64_t g = 0; g < s.groups; ++g)
-    for (int64_t m = s.offsets[g]; m < s.offsets[g + 1]; m += high) {
-      const int64_t count = std::min(high, s.offsets[g + 1] - m);
+  for (int64_t g = 0; g < s.groups; ++g) {
+    const int64_t begin = s.offsets[g], rows = s.offsets[g + 1] - begin, blocks = (rows + high - 1) / high;
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t m = begin + rows * b / blocks, count = begin + rows * (b + 1) / blocks - m;
       const int64_t tiles = (count + R - 1) / R, each = count / tiles, more = count % tiles;
       const auto rows_of_tile = [&](int64_t t) { return each + (t < more); };
       const auto put_tile = [&](int64_t p, int64_t c, int64_t i, int64_t here) KW_INLINED {
@@ -76,6 +81,7 @@ void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPan
       if (count >= kPairRows) multiplied(reinterpret_cast<A*>(room));
       else multiplied(room);
     }
+  }
 }
 
 inline int64_t gathered_tasks(int64_t panels) {

@@ -1,4 +1,4 @@
-// Weights of 1 to 8 bits as they lie in memory: codes [panels][tiles][4][bits][64], scales and zeros [panels][groups][64].
+// Weights of 1 to 8 bits as they lie in memory: codes [panels][tiles][4][bits][64], scales, zeros and minima [panels][groups][64].
 //
 // A panel is 64 outputs, a tile is 32 inner elements of a panel. Its 2048 codes are 4 parts of 16 outputs, each 8 vectors
 // of 64 codes: 16 outputs side by side, and of each 4 inner elements, as a dot product of bytes wants them. A code's bits
@@ -90,15 +90,21 @@ struct Groups {
   const void* scales;    // [panels][count][64]
   ScaleType type;
   const uint8_t* zeros;  // as many, or none
+  const void* minima;    // as many of the scales' type, added to each code times its scale; or none
   int64_t count;         // groups of a panel
   int64_t tiles;         // of a group
   int zero;              // of every group, where there are no zeros
+  bool halves;           // a group is half a tile
 
   KW_INLINE F scale(int64_t panel, int64_t group, int v) const {
+    return of(scales, panel, group, v);
+  }
+  KW_INLINE F minimum(int64_t panel, int64_t group, int v) const { return of(minima, panel, group, v); }
+  KW_INLINE F of(const void* from, int64_t panel, int64_t group, int v) const {
     const int64_t at = (panel * count + group) * kPanel + v * W;
-    if (type == ScaleType::bf16) return load(static_cast<const bfloat16*>(scales) + at, Full{});
-    if (type == ScaleType::f16) return load(static_cast<const float16*>(scales) + at, Full{});
-    return load(static_cast<const float*>(scales) + at, Full{});
+    if (type == ScaleType::bf16) return load(static_cast<const bfloat16*>(from) + at, Full{});
+    if (type == ScaleType::f16) return load(static_cast<const float16*>(from) + at, Full{});
+    return load(static_cast<const float*>(from) + at, Full{});
   }
   KW_INLINE M zero_of(int64_t panel, int64_t group, int v) const {
     if (!zeros) return splat<M>(zero);

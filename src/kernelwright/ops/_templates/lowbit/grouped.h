@@ -9,6 +9,7 @@
 namespace kw {
 
 constexpr int64_t kBlock = 32;
+constexpr int kNibbleZero = 8;  // what a code of 4 bits is more than it means
 
 struct GroupedByte {
   int8_t code;
@@ -40,10 +41,10 @@ KW_INLINE F scaled(const GroupedNibbles* block, int i, F scale) {
   const int right = i * W / 16 * 4;
 #if defined(__AVX512F__)  // the permutation looks at the low four bits of each lane alone
   const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  const F values = (from_integers(iota()) - 8.0f) * scale;
+  const F values = from_integers(iota() - kNibbleZero) * scale;
   return (F)_mm512_permutexvar_ps(_mm512_srli_epi32(pairs, right), (__m512)values);
 #else
-  return from_integers(((load_integers(from, Full{}) >> right) & 15) - 8) * scale;
+  return from_integers(((load_integers(from, Full{}) >> right) & 15) - kNibbleZero) * scale;
 #endif
 }
 

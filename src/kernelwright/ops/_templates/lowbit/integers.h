@@ -29,6 +29,20 @@ constexpr int kDotBits = 0;
 KW_INLINE M dot4(M acc, U, int32_t) { return acc; }
 #endif
 
+// Where that takes no 8 bits: codes less 128, whose sizes are at most 128, times bytes of x with their signs, which are above
+// -128 where a row is one plane. 2 * 128 * 127 does not saturate.
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
+constexpr bool kDotLess128 = true;
+KW_INLINE M dot4_less_128(M acc, U codes, int32_t x) {
+  const __m256i c = _mm256_xor_si256((__m256i)codes, _mm256_set1_epi8(-128));
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(_mm256_set1_epi32(x), c));
+  return acc + (M)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+#else
+constexpr bool kDotLess128 = false;
+KW_INLINE M dot4_less_128(M acc, U, int32_t) { return acc; }
+#endif
+
 // A byte for each code: where a code is a small float, its value in units, plus `offset`.
 struct Table {
 #if defined(__AVX512VBMI__)
@@ -74,6 +88,13 @@ template <int P> struct Bytes {
   Bytes(int64_t rows, int64_t tiles, int64_t block)
       : tiles(tiles), block(block), blocks((tiles + block - 1) / block), plane(tiles * kTile + 64),
         data(rows * P * plane), scale(rows * blocks), sums(rows * blocks * P) {}
+
+  // What a block of a row sums to.
+  float sum_of(int64_t r, int64_t b) const {
+    float sum = 0;
+    for (int p = P - 1; p >= 0; --p) sum = sum * 256.0f + static_cast<float>(sums.data[(r * blocks + b) * P + p]);
+    return sum * scale.data[r * blocks + b];
+  }
 
   // The largest value: below 127 in every plane, a float's rounding beyond it included.
   static constexpr float kMost = P == 1 ? 127.0f : P == 2 ? 32639.0f : 8355583.0f;
@@ -131,7 +152,7 @@ template <int P> struct Bytes {
 constexpr int64_t kAskedBytes = 8192;
 
 // Adds to R rows of V vectors of a panel, from vector `v0`, what blocks [first, last) sum to. `tile` holds their codes.
-template <int B, int P, int R, int V, bool Looked>
+template <int B, int P, int R, int V, bool Looked, bool Less128>
 __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const uint8_t* tile, const Groups& g,
                                             const Table& table, float unit, int64_t panel, int v0, int64_t first,
                                             int64_t last, float* out) {
@@ -152,7 +173,7 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
     M acc[R][P][V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      const M zero = g.zero_of(panel, group, v0 + v);
+      const M zero = g.zero_of(panel, group, v0 + v) - (Less128 ? 128 : 0);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
 #pragma GCC unroll 3
@@ -167,7 +188,7 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
           for (int p = 0; p < P; ++p) {
             int32_t four;
             std::memcpy(&four, rows[r] + p * plane + j * 4, 4);
-            acc[r][p][v] = dot4(acc[r][p][v], c, four);
+            acc[r][p][v] = Less128 ? dot4_less_128(acc[r][p][v], c, four) : dot4(acc[r][p][v], c, four);
           }
       };
       if constexpr (kAsks)
@@ -198,6 +219,13 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
         sums[r][v] = fma(sum, scale * splat(x.scale.data[(r0 + r) * x.blocks + b] * unit), sums[r][v]);
       }
     }
+    if (g.minima)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const F whole = splat(x.sum_of(r0 + r, b));
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sums[r][v] = fma(g.minimum(panel, group, v0 + v), whole, sums[r][v]);
+      }
     if (--left == 0) ++group, left = blocks_of_group;
   }
 #pragma GCC unroll 8
@@ -214,13 +242,13 @@ constexpr bool one_limb(int bits) { return (bits & (bits - 1)) == 0; }
 
 // `count` rows, one or an even number, by blocks [first, last) of a panel, whose codes `tile` holds: tiles as high as
 // registers allow.
-template <int B, int P, bool Looked>
+template <int B, int P, bool Looked, bool Less128 = false>
 void integer_rows(const Bytes<P>& x, int64_t row, int64_t count, const uint8_t* tile, const Groups& g, const Table& table,
                   float unit, int64_t panel, int64_t first, int64_t last, float* sums) {
   const auto tiles = [&](auto rows, int64_t r) {
     constexpr int R = rows.value, V = 4 * R * P <= kIntegerSums ? 4 : 2 * R * P <= kIntegerSums ? 2 : 1;
     for (int v = 0; v < kVectors; v += V)
-      integer_tile<B, P, R, V, Looked>(x, row + r, tile, g, table, unit, panel, v, first, last, sums + r * kPanel);
+      integer_tile<B, P, R, V, Looked, Less128>(x, row + r, tile, g, table, unit, panel, v, first, last, sums + r * kPanel);
   };
   if constexpr (one_limb(B) && !Looked) {
     constexpr int kMost = P == 1 ? kIntegerRows : 4;

@@ -5,10 +5,12 @@
 #pragma once
 #include "integers.h"
 #include "reals.h"
+#include "tuned.h"
 
 namespace kw {
 
 constexpr int64_t kStretch = 8;       // tiles that are expanded at once: 16 KiB
+constexpr int64_t kMostStretch = 32;  // and the most that may be
 constexpr int64_t kRowsOfPanel = 32;  // rows whose sums a panel keeps: 8 KiB
 
 struct LowBit {
@@ -27,9 +29,11 @@ struct LowBit {
     while (groups.tiles % tiles) --tiles;
     return tiles;
   }
-  bool integers() const {
+  // Whether rows of one plane, or of more, are multiplied by them as integers.
+  bool integers(bool one_plane) const {
+    if (groups.halves) return false;
     if (meaning.exponent) return kDotBits && Table::holds(meaning);
-    return meaning.bits <= kDotBits;
+    return meaning.bits <= (kDotLess128 && one_plane ? 8 : kDotBits);
   }
 };
 
@@ -80,7 +84,7 @@ void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
 
 // Calls body(codes, a byte each; first tile, last tile) for the stretches of a panel.
 template <class Change, class Body> void expanded(const LowBit& w, int64_t panel, int64_t step, Change change, Body body) {
-  alignas(64) uint8_t bytes[kStretch * kPanel * kTile];
+  alignas(64) uint8_t bytes[kMostStretch * kPanel * kTile];
   for (int64_t t = 0; t < w.tiles; t += step) {
     const int64_t last = std::min(w.tiles, t + step);
     // The machine's own prefetching ends while rows are multiplied; the next stretch, or panel, is asked for by then.
@@ -120,7 +124,9 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   const bool looked = w.meaning.exponent > 0;
   if (looked) g.zeros = nullptr, g.zero = Table::kOffset;
   const float unit = w.meaning.unit();
-  const int64_t block = bytes.block, step = std::max(block, kStretch / block * block);
+  // Tiles that are expanded at once; 0: none, codes are multiplied as they lie, which one row and some widths may be.
+  const int64_t block = bytes.block, number = tuned_or(0);
+  const int64_t step = std::max(block, std::min(kMostStretch, number ? number : kStretch) / block * block);
   const auto change = [&](uint8_t* codes, int64_t size) {
     if (!looked) return;
     for (int64_t i = 0; i < size; i += W * 4) {
@@ -131,11 +137,14 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
     count = even(count);
     const auto as_they_lie = [&](auto bits, auto looks) {
-      integer_rows<bits.value, P, looks.value>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0, bytes.blocks, sums);
+      constexpr bool kLess128 = bits.value == 8 && P == 1 && kDotLess128;
+      integer_rows<bits.value, P, looks.value, kLess128>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0,
+                                                         bytes.blocks, sums);
     };
     if (looked && count == 1 && w.meaning.bits == 4)
       return as_they_lie(std::integral_constant<int, 4>{}, std::true_type{});
-    if (!looked && (count == 1 || one_limb(w.meaning.bits)))
+    const bool whole = w.meaning.bits == 8;  // nothing to expand
+    if (!looked && (number == 0 || whole) && (count == 1 || one_limb(w.meaning.bits)))
       return by_bits(w.meaning.bits, [&](auto bits) { as_they_lie(bits, std::false_type{}); });
     expanded(w, p, step, change, [&](const uint8_t* codes, int64_t t, int64_t last) {
       integer_rows<8, P, false>(bytes, first, count, codes, g, table, unit, p, t / block, (last + block - 1) / block, sums);
@@ -171,7 +180,7 @@ template <class T> void by_reals(const LowBit& w, const Rows<T>& x, const T* bia
 // Activations keep what their dtype holds, or are quantised to 8 bits block by block.
 template <class T> void low_bit_linear(const LowBit& w, const Rows<T>& x, const T* bias, T* out, bool quantised) {
   if (x.count == 0 || w.outputs == 0) return;
-  if (w.integers()) {
+  if (w.integers(quantised)) {
     if (quantised) return void(by_integers<1>(w, x, bias, out));
     if (by_integers<std::is_same_v<T, float> ? 3 : 2>(w, x, bias, out)) return;
   }

@@ -35,8 +35,8 @@ __attribute__((noinline)) void real_tile(const float* x, int64_t x_row, const ui
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) sums[r][v] = load(out + r * kPanel + (v0 + v) * W, Full{});
-  for (int64_t t = first; t < last;) {
-    const int64_t group = t / g.tiles, end = std::min(last, (group + 1) * g.tiles);
+  // Quads [low, high) of tiles [from, to_tile), which are of one group.
+  const auto grouped = [&](int64_t group, int64_t from, int64_t to_tile, int low, int high) KW_INLINED {
     M zero[V];
     F acc[R][V];
 #pragma GCC unroll 8
@@ -45,11 +45,11 @@ __attribute__((noinline)) void real_tile(const float* x, int64_t x_row, const ui
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) acc[r][v] = F{};
     }
-    for (; t < end; ++t, tile += kPanel * kTile)
-      for (int j = 0; j < kQuads; ++j)
+    for (int64_t t = from; t < to_tile; ++t)
+      for (int j = low; j < high; ++j)
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) {
-          const U codes = load_codes(codes_of<8>(tile, v0 + v) + j * 64);
+          const U codes = load_codes(codes_of<8>(tile + (t - first) * kPanel * kTile, v0 + v) + j * 64);
 #pragma GCC unroll 4
           for (int kk = 0; kk < 4; ++kk) {
             const F w = to.at<Small>(codes, kk, zero[v]);
@@ -63,6 +63,26 @@ __attribute__((noinline)) void real_tile(const float* x, int64_t x_row, const ui
       const F scale = g.scale(panel, group, v0 + v);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) sums[r][v] = fma(acc[r][v], scale, sums[r][v]);
+    }
+    if (!g.minima) return;
+    for (int r = 0; r < R; ++r) {
+      F whole{};
+      for (int64_t t = from; t < to_tile; ++t)
+        for (int j = low * 4; j < high * 4; j += W) whole += load(x + r * x_row + t * kTile + j, Full{});
+      const F sum = splat(fold_lanes(whole, [](F a, F b) { return a + b; })[0]);
+      for (int v = 0; v < V; ++v) sums[r][v] = fma(g.minimum(panel, group, v0 + v), sum, sums[r][v]);
+    }
+  };
+  if (g.halves) {
+    for (int64_t t = first; t < last; ++t) {
+      grouped(2 * t, t, t + 1, 0, kQuads / 2);
+      if (2 * t + 1 < g.count) grouped(2 * t + 1, t, t + 1, kQuads / 2, kQuads);
+    }
+  } else {
+    for (int64_t t = first; t < last;) {
+      const int64_t group = t / g.tiles, end = std::min(last, (group + 1) * g.tiles);
+      grouped(group, t, end, 0, kQuads);
+      t = end;
     }
   }
 #pragma GCC unroll 8

@@ -16,6 +16,7 @@
 // Columns beyond C's last come too, with zero sums: a fold's bias makes them harmless.
 #pragma once
 #include "gemm.h"
+#include "tuned.h"
 
 namespace kw {
 
@@ -49,10 +50,15 @@ template <class T> struct Matrix {
   }
 };
 
+constexpr int64_t kFreshDepth = 32;
+constexpr int64_t kStreamBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
+
 // C as panels [count][inner][columns] of what is multiplied, zeros beyond its last row.
 template <int V, class A = float> struct StreamPanels {
   static constexpr int64_t columns = V * W;
   int64_t rows, inner, count;
+  const int64_t block = tuned_or(kStreamBytes);  // bytes of rows that meet panel after panel
+  const int64_t tiles = tuned_or(-1) < 0 ? 32 : 256;  // of such a block at most
   Temporary<A> data;
 
   template <class T>
@@ -74,16 +80,13 @@ template <int V, class A = float> struct StreamPanels {
   }
 };
 
-constexpr int64_t kFreshDepth = 32;
-constexpr int64_t kStreamBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
-
 // Rows [first, last) of X; to be called by each thread for rows of its own.
 template <int R, int V, class A, class T, class Fold>
 void stream_rows(const Matrix<T>& x, const StreamPanels<V, A>& c, const Fold& fold, int64_t first, int64_t last) {
   static_assert(V <= 2, "the last panel is multiplied whole, or as one vector");
   const int64_t apart = (x.inner + W - 1) / W * W + 64 / int64_t(sizeof(A));
-  int64_t high = std::max<int64_t>(R, kStreamBytes / int64_t(sizeof(A)) / apart / R * R);
-  high = std::min({high, int64_t(32 * R), last - first});
+  int64_t high = std::max<int64_t>(R, c.block / int64_t(sizeof(A)) / apart / R * R);
+  high = std::min({high, c.tiles * R, last - first});
   const bool copies = !x.template in_place<A>();
   const Temporary<A> room(copies ? high * apart : 0);
   const Temporary<typename Fold::State> states(high);
