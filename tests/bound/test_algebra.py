@@ -7,7 +7,7 @@ from tests.compiler.test_actions import BY_NAME
 from tests.compiler.test_rewrites import CASES
 from torch import nn
 
-from kernelwright.bound import work
+from kernelwright.bound import products_by_definition, work
 from kernelwright.bound._algebra import Algebra
 from kernelwright.bound._functions import functions
 from kernelwright.bound._masks import Masks
@@ -194,3 +194,12 @@ def test_convolutions_are_counted_by_the_tiles_that_the_contract_allows(function
     written = counted(graph)[0]
     assert written / saved <= fast <= 1.25 * written / saved
     assert plain > fast or saved == 1.0
+
+
+def test_products_as_they_stand_are_counted_whatever_a_kernel_may_save():
+    graph, given = recorded(lambda x, w: F.conv2d(x, w), (2, 3, 10, 10), (4, 3, 3, 3))
+    assert products_by_definition(graph) == 2 * 4 * 8 * 8 * 3 * 3 * 3
+    assert work(graph, given)["tensor-float32"] / 2 == products_by_definition(graph) / 4
+    graph, given = recorded(lambda a, b: (a @ b).sum(), (8, 16), (16, 4))
+    assert products_by_definition(graph) == 8 * 16 * 4
+    assert "tensor-float32" not in work(graph, given)

@@ -110,3 +110,21 @@ def test_the_same_proposal_twice_is_one():
 def test_where_nothing_was_proposed_the_first_failure_is_told():
     editor = Scripted(draft=Reply(failure="garbage"))
     assert Team(editor, {"draft": Steps(samples=2)}).edit(Move(0, "draft"), None).failure == "garbage"
+
+
+def test_a_toolchains_flags_are_the_proposals_and_its_scripts_are_noted():
+    def written(move):
+        (shown,) = move.parents
+        return Reply(
+            notes={"build": "g++ -O2 -ffast-math -fPIC -o k.so k.cpp", "run": shown.candidate.key}, usd=0.5
+        )
+
+    made = kernel("void k() {}").model_copy(update={"language": "cpp", "flags": ("-O2",)})
+    editor = Scripted(draft=Reply(proposals=(made,), usd=1.0), test=written)
+    reply = Team(editor, {"draft": Steps(built_by="test")}).edit(Move(0, "draft"), None)
+    (one,) = reply.proposals
+    assert one.flags == ("-O2", "-ffast-math") and reply.usd == 1.5
+    assert reply.notes["scripts"][one.key]["run"] == made.key
+    python = Scripted(draft=drafts, test=written)
+    reply = Team(python, {"draft": Steps(built_by="test")}).edit(Move(0, "draft"), None)
+    assert reply.proposals == (kernel("draft 0"),), "Python has no flags"

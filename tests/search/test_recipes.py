@@ -47,6 +47,7 @@ WORDS: Mapping[str, dict[str, object]] = {
     "tester": {"correct": True, "risks": ["n = 1"]},
     "profiler-reader": {"bottleneck": "READER SAID", "evidence": ["30 %"], "advice": "prefetch"},
     "compiler": {"cause": "COMPILER SAID", "lines": ["3"], "advice": "include it"},
+    "toolchain": {"build": "g++ -O3 -fno-plt k.cpp", "run": "./k", "why": "speed"},
     "summariser": {"summary": "SUMMARY", "lessons": []},
 }
 
@@ -434,7 +435,11 @@ def counted(candidate: Candidate) -> Evaluation:
 
 def test_cudamaster_plans_codes_and_lets_a_compiler_speak_before_the_debugger(play):
     session = play("cudamaster", evaluations=4, speeds=lambda n, _: -1.0 if n == 2 else 1 + n)
-    assert session.roles == ["planner", "coder", "planner", "coder", "compiler", "debugger"]
+    assert session.roles == [
+        "planner", "coder", "toolchain", "planner", "coder", "toolchain", "compiler", "debugger", "toolchain",
+    ]  # fmt: skip
+    flags = [one.flags for reply in session.replies for one in reply.proposals]
+    assert flags == [("-O3", "-fno-plt")] * 3 and all("scripts" in reply.notes for reply in session.replies)
     repair = session.of("debugger")[0].last
     assert "It does not work because: COMPILER SAID" in repair and "Advice: include it" in repair
 

@@ -4,6 +4,7 @@ An operator may be prepared by advice (from a judge, a profiler-reader, a planne
 different lines of thought, and its proposals reviewed by others before anything is built.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
@@ -37,6 +38,12 @@ _WORDS = {
 """Notes passed to the next role, in this order, and their format."""
 
 
+_CHOOSES = re.compile(r"-(O[0-3s]|m[\w=.-]+|f[\w=-]+|D\w+(=\w+)?)")
+_LINKING = frozenset({"-fPIC", "-fpic", "-fopenmp", "-march=native"})
+"""What the language says anyway."""
+_WITH_FLAGS = frozenset({"cpp"})
+
+
 class Steps(Record):
     """The steps around one operator."""
 
@@ -48,6 +55,8 @@ class Steps(Record):
     """Lines of thought; each sample follows one of them, in turn."""
     samples: int = Field(default=1, ge=1)
     """How many times it is carried out."""
+    built_by: str = ""
+    """Operator that writes scripts for each proposal that passed; the flags of its `build` are the proposal's too."""
     read_by: str = ""
     """Operator that reviews each proposal before it is built; its `correct` is a vote, its `rating` a rank."""
     looks: tuple[str, ...] = ()
@@ -72,7 +81,7 @@ class Team:
             InputError: a step uses an operator that the editor does not support.
         """
         for around, one in steps.items():
-            for operator in (*one.first, *([one.read_by] if one.read_by else [])):
+            for operator in (*one.first, *filter(None, (one.read_by, one.built_by))):
                 if operator not in editor.operators:
                     raise InputError(
                         f"the step around {around!r} asks for {operator!r}, which editor {editor.name!r} does not "
@@ -94,13 +103,18 @@ class Team:
         ]
         read = [self._read(p, move, steps, request) for p in _different(replies)]
         passed = sorted((r for r in read if r.passed), key=lambda r: -r.rating)
+        kept = [self._built(r.proposal, move, steps, request) for r in islice(passed, steps.keep)]
         notes = words.notes | {k: v for r in replies for k, v in r.notes.items()}
         if read and steps.read_by:
             notes["readers"] = [{"passed": r.passed, "rating": r.rating, "said": list(r.said)} for r in read]
+        scripts: dict[str, JsonValue] = {_key(one): reply.notes for one, reply in kept if reply.notes}
+        notes |= {"scripts": scripts} if scripts else {}
         return Reply(
-            proposals=tuple(r.proposal for r in islice(passed, steps.keep)),
+            proposals=tuple(one for one, _ in kept),
             notes=notes,
-            usd=words.usd + sum(r.usd for r in replies) + sum(r.usd for r in read),
+            usd=words.usd
+            + sum(r.usd for r in (*replies, *(reply for _, reply in kept)))
+            + sum(r.usd for r in read),
             failure="" if passed else _failure(replies, read),
         )
 
@@ -112,6 +126,18 @@ class Team:
             asked = replace(move, operator=operator, goal=_lines(move.goal, *words.said, hint))
             words.hear(self._editor.edit(asked, request))
         return words
+
+    def _built(
+        self, proposal: Candidate | SourceTemplate, move: Move, steps: Steps, request: Request
+    ) -> tuple[Candidate | SourceTemplate, Reply]:
+        """Ask for a proposal's scripts, and add the flags of the first; a template keeps those that it has."""
+        if not steps.built_by or not isinstance(proposal, Candidate):
+            return proposal, Reply()
+        asked = replace(move, operator=steps.built_by, parents=(_not_evaluated(proposal),), inspirations=())
+        reply = self._editor.edit(asked, request)
+        flags = flags_of(str(reply.notes.get("build") or ""), proposal.language)
+        more = tuple(flag for flag in flags if flag not in proposal.flags)
+        return (proposal.model_copy(update={"flags": (*proposal.flags, *more)}) if more else proposal), reply
 
     def _read(
         self, proposal: Candidate | SourceTemplate, move: Move, steps: Steps, request: Request
@@ -128,6 +154,21 @@ class Team:
             for first, look in zip(count(step=steps.votes), steps.looks or ("",), strict=False)
         ]
         return _Read(proposal, looks)
+
+
+def flags_of(script: str, language: str) -> tuple[str, ...]:
+    """Return the flags of a build script that choose how code is made: optimisation, vectors, definitions.
+
+    Output, includes, libraries and how a library is linked are the language's own. Where flags have other meanings than
+    those of a C++ compiler's, there are none.
+
+    Example:
+        >>> flags_of("g++ -O2 -mprefer-vector-width=256 -fPIC -shared -o k.so k.cpp -lm", "cpp")
+        ('-O2', '-mprefer-vector-width=256')
+    """
+    if language not in _WITH_FLAGS:
+        return ()
+    return tuple(dict.fromkeys(w for w in script.split() if _CHOOSES.fullmatch(w) and w not in _LINKING))
 
 
 class _Words:
@@ -186,8 +227,7 @@ def _different(replies: Iterable[Reply]) -> list[Candidate | SourceTemplate]:
     """Return the proposals of all replies, without duplicates."""
     found: dict[str, Candidate | SourceTemplate] = {}
     for proposal in (p for r in replies for p in r.proposals):
-        one = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
-        found.setdefault(one.key, proposal)
+        found.setdefault(_key(proposal), proposal)
     return list(found.values())
 
 
@@ -203,6 +243,10 @@ def _not_evaluated(candidate: Candidate) -> Evaluation:
         candidate=candidate.key, status=DecisionStatus.INCONCLUSIVE, reason="not evaluated yet"
     )
     return Evaluation(candidate=candidate, build=Build(status=BuildStatus.OK), decision=decision)
+
+
+def _key(proposal: Candidate | SourceTemplate) -> str:
+    return proposal.key if isinstance(proposal, Candidate) else proposal.render(proposal.default()).key
 
 
 def _rating(notes: Mapping[str, JsonValue]) -> float:

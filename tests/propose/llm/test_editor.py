@@ -37,6 +37,7 @@ def test_it_is_an_editor_that_knows_its_operators():
         "critique",
         "read-profile",
         "read-build",
+        "write-scripts",
         "summarise",
         "test",
     }
@@ -112,6 +113,7 @@ def test_repair_shows_what_failed_and_the_change_that_broke_it(request_of):
         ("critique", {"critique": "reads twice", "bottleneck": "dram", "advice": "fuse", "rating": 0.25}),
         ("read-profile", {"bottleneck": "dram", "evidence": ["50%"], "advice": "stream"}),
         ("read-build", {"cause": "no such type", "lines": ["3"], "advice": "include it"}),
+        ("write-scripts", {"build": "g++ -O3 k.cpp", "run": "./k", "why": "speed"}),
         ("test", {"correct": False, "risks": ["n = 1"]}),
         ("summarise", {"summary": "little", "lessons": ["a: b: c"]}),
     ],

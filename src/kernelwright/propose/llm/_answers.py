@@ -105,6 +105,17 @@ class Building(Answer):
     """What to change there."""
 
 
+class Toolchain(Answer):
+    """The toolchain's answer."""
+
+    build: str
+    """A shell script that builds the candidate."""
+    run: str
+    """One that runs it alone."""
+    why: str = ""
+    """What its flags are for."""
+
+
 class Testing(Answer):
     """The tester's answer."""
 

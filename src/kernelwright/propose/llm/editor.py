@@ -15,7 +15,7 @@ from ...records import Candidate
 from .._feedback import shortened, shown
 from .._protocol import Move, Reply, Request
 from .._template import SourceTemplate
-from ._answers import Answer, Building, Critique, Guidance, Plan, Reading, Summary, Testing
+from ._answers import Answer, Building, Critique, Guidance, Plan, Reading, Summary, Testing, Toolchain
 from ._asking import ask
 from ._context import Context, context_of
 from ._prompts import Prompts
@@ -49,6 +49,7 @@ ROLES: Mapping[str, Role] = {
     "critique": Role("judge", Critique),
     "read-profile": Role("profiler-reader", Reading),
     "read-build": Role("compiler", Building),
+    "write-scripts": Role("toolchain", Toolchain),
     "test": Role("tester", Testing),
     "summarise": Role("summariser", Summary),
     "evolve": Role("meta", Guidance),
@@ -61,8 +62,8 @@ class LLMEditor:
 
     `draft`, `improve`, `repair` and `merge` give a candidate or a template; the others give notes: `plan`
     `hypotheses`, `critique` `critique`, `bottleneck`, `advice` and `rating`, `read-profile` `bottleneck`,
-    `evidence` and `advice`, `read-build` `cause`, `lines` and `advice`, `test` `correct` and `risks`, `summarise`
-    `summary` and `lessons`, `evolve` `guidance`;
+    `evidence` and `advice`, `read-build` `cause`, `lines` and `advice`, `write-scripts` `build`, `run` and `why`,
+    `test` `correct` and `risks`, `summarise` `summary` and `lessons`, `evolve` `guidance`;
     the last is not a move of a strategy. Every reply notes the `role`, the `model` and the version of the `prompt`.
 
     Covers: answers that cannot be used (asked once more with the complaint, then a failure), models that do not

@@ -14,7 +14,18 @@ from ._numbered import NumberedStrategy
 from ._protocol import Means
 
 _FIXED = frozenset(
-    {"draft", "merge", "repair", "plan", "critique", "read-profile", "read-build", "test", "summarise"}
+    {
+        "draft",
+        "merge",
+        "repair",
+        "plan",
+        "critique",
+        "read-profile",
+        "read-build",
+        "write-scripts",
+        "test",
+        "summarise",
+    }
 )
 """Operators with a meaning to the strategy that requested them; all others may substitute for `improve`."""
 

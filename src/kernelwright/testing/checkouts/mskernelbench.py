@@ -8,6 +8,7 @@ _PROGRAM = """#include <cmath>
 // ==== OPTIMIZED KERNEL START ====
 %s// ==== OPTIMIZED KERNEL END ====
 %s
+// Test case
 int main() {
     float input[3] = {1, 2, 3}, one[3], other[3];
     doubled_bf16_origin(one, input, 3);

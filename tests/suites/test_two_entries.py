@@ -1,0 +1,69 @@
+"""reference-kernels' problems with a forward and a backward entry: one task, and a kernel that defines both."""
+
+import pytest
+
+from kernelwright.errors import TaskError
+from kernelwright.suites import get_suite, setup, theirs_of
+from kernelwright.testing import made_up_checkout
+
+REFERENCE = """import torch
+
+DTYPE = torch.float32
+DEVICE = "cuda"
+ATOL = RTOL = 1e-3
+
+
+def reference_forward(logits, targets):
+    return logits.sum(1) * targets
+
+
+def reference_backward(logits, targets, grad_output):
+    return torch.ones_like(logits) * (targets * grad_output).unsqueeze(1)
+
+
+def generate_inputs(batch_size, vocab_size, seed=42):
+    torch.manual_seed(seed)
+    logits = torch.randn(batch_size, vocab_size, dtype=DTYPE, device=DEVICE)
+    return logits, torch.randn(batch_size, device=DEVICE), torch.randn(batch_size, device=DEVICE)
+"""
+MANIFEST = """files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "reference.py", "source": "reference.py"}
+  - {"name": "eval.py", "source": "eval.py"}
+tests:
+  - {"vocab_size": 32}
+benchmarks:
+  - {"vocab_size": 64}
+"""
+EVALUATOR = 'B = 1_6\nfor name in ("any_forward", "any_backward"):\n    ...\n'
+KERNEL = """import torch
+
+def any_forward(logits, targets):
+    return logits.sum(1) * targets
+
+def any_backward(logits, targets, grad_output):
+    return torch.ones_like(logits) * (targets * grad_output)[:, None]
+"""
+
+
+def test_a_kernel_has_to_be_right_in_both(tmp_path):
+    suite, data = get_suite("reference-kernels"), made_up_checkout("reference-kernels", tmp_path / "data")
+    folder = data / "problems/linalg/two"
+    folder.mkdir(parents=True)
+    for name, text in (("reference.py", REFERENCE), ("task.yml", MANIFEST), ("eval.py", EVALUATOR)):
+        (folder / name).write_text(text)
+    problem = next(p for p in suite.problems(data) if p.name == "linalg/two")
+    file = tmp_path / "submission.py"
+    file.write_text(KERNEL)
+    with setup(suite, data) as given, given.task(problem) as task:
+        (workload,) = [w for w in task.workloads if w.split == "search"]
+        assert [s.shape for s in workload.arguments] == [(16, 64), (16,), (16,)]
+        assert [s.shape for s in workload.outputs] == [(16,), (16, 64)]
+        assert theirs_of(given, problem, task, KERNEL).status == "correct"
+        wrong = theirs_of(given, problem, task, KERNEL.replace("torch.ones_like", "2 * torch.ones_like"))
+        assert (wrong.status, wrong.message) == ("wrong", "backward: values mismatch")
+        entry = suite.candidate(task, file).sources[0].text
+        assert "(any_forward(data[0], data[1]), any_backward(*data))" in entry
+        file.write_text("def any_forward(logits, targets): ...\n")
+        with pytest.raises(TaskError, match="defines no 'any_backward'"):
+            suite.candidate(task, file)
