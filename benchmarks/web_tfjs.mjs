@@ -16,7 +16,7 @@ const OPERATORS = {
   batched_matmul: { shapes: [[8, 96, 64], [8, 64, 128]], of: (tf, a, b) => tf.matMul(a, b) },
   linear_gelu: {
     shapes: [[64, 256], [512, 256], [512]],
-    of: (tf, a, b, bias) => gelu(tf, tf.fused.matMul({ a, b, transposeB: true, bias })),
+    of: (tf, x, w, b) => gelu(tf, tf.add(tf.matMul(x, w, false, true), b)),
   },
   softmax: { shapes: [[256, 1024]], of: (tf, x) => tf.softmax(x) },
   log_softmax: { shapes: [[256, 1000]], of: (tf, x) => tf.logSoftmax(x) },
