@@ -38,7 +38,7 @@ def trace_step(problem: "Problem", workload: Workload) -> Graph:
         >>> problem = Problem(load_task("examples/swiglu.py", backward=True))
         >>> graph = trace_step(problem, problem.task.workloads[0])
         >>> graph.inputs, len(graph.outputs)
-        (('gate', 'up', 'grad_output'), 3)
+        (('projected', 'grad_output0'), 2)
     """
     mode, module = FakeTensorMode(allow_non_fake_inputs=True), problem.differentiated(workload)
     tensors = [s for s in workload.arguments if isinstance(s, TensorSpec)]
