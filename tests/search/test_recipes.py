@@ -28,6 +28,7 @@ from kernelwright.testing import Asked, ScriptedModel
 from .planted import START, TASK, code, evaluate, source, speed_of
 
 ROLES = {
+    "toolchain": "Write the toolchain of this candidate",
     "planner": "Say what is worth trying next",
     "judge": "Judge this candidate by the evidence",
     "tester": "Read this candidate as a tester",
