@@ -1,6 +1,7 @@
 """What a loader sets in its own language is no candidate's doing; in another language it is."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -60,6 +61,20 @@ def test_the_recursion_that_torchs_compiler_allows_itself_is_no_candidates_doing
         assert witness.report()["flags"] == reported
     finally:
         sys.setrecursionlimit(usual)
+
+
+@pytest.mark.parametrize(
+    ("path", "reported"),
+    [(Path(torch.__file__).parent / "_inductor/bin/ptxas", []), ("/other/ptxas", ["TRITON_PTXAS_PATH"])],
+)
+def test_the_assembler_that_torch_brings_is_no_candidates_doing(
+    path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    witness = Witness()
+    witness.remember_settings()
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(path))
+    assert witness.report()["environment"] == reported
 
 
 def test_code_of_the_worker_that_was_replaced_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ _SET_BY_LANGUAGE = {
     "helion": frozenset({"TF_CPP_MIN_LOG_LEVEL", "TPU_SKIP_MDS_QUERY"}),
 }
 """What the loader of a language sets in its worker; in another language the candidate did."""
+_TORCHS_PTXAS = ("TRITON_PTXAS_PATH", str(Path(torch.__file__).parent / "_inductor" / "bin" / "ptxas"))
+"""What torch's compiler sets where torch brings an assembler of its own; another one is a candidate's doing."""
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
@@ -198,7 +200,7 @@ class Witness:
             for (n, i), was in zip(self._names.items(), self._objects, strict=True)
             if n not in now or (id(now[n]) != i and not _wrapped_by_compiler(now[n], was))
         ]
-        changed = self._environment.items() ^ dict(os.environ).items()
+        changed = (self._environment.items() ^ dict(os.environ).items()) - {_TORCHS_PTXAS}
         return {
             "flags": sorted(name for name, value in _flags().items() if self._flags.get(name) != value),
             "patched": sorted(patched)[:100],
