@@ -81,8 +81,8 @@ CASES = (
             "slope": f"dtype[{_HEADS}, columns] normal",
             "after": "float32[batch, groups * each, inner, columns] normal",
         },
-        [one | {"scale": 0.5} for one in _FEWER],
-        [one | {"scale": 0.3} for one in _linear(_SHORTER)],
+        [{**one, "scale": 0.5} for one in _FEWER],
+        [{**one, "scale": 0.3} for one in _linear(_SHORTER)],
     ),
     Cases("scan_delta", "delta", {**_ROWS, **_BETA, **_DECAY, **_STATE}, _FEWER, _linear(_SHORTER)),
 )
