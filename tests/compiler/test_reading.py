@@ -264,12 +264,6 @@ def test_what_is_written_over_a_tensor_is_read_in_its_place(tmp_path):
     assert got.dtype == torch.float64 and torch.allclose(got, x.double().expand(3, 8).exp())
 
 
-def test_gradients_are_declined(tmp_path):
-    declaration = 'x="float32[rows, 8]", workloads=[{"rows": 4}], contract=kw.Contract(backward=True)'
-    with pytest.raises(NotSchedulable, match="gradients"):
-        read(problem_of(tmp_path, declaration, "return x.exp()"))
-
-
 @pytest.mark.parametrize(
     "body", ["return x * x.sum().item()", "return torch.zeros_like(x).masked_scatter(x > 0, x[x > 0].exp())"]
 )
