@@ -60,7 +60,7 @@ def _imported(text: str) -> set[str]:
     """Name the top-level packages that the source imports, as far as it parses."""
     try:
         tree = ast.parse(text)
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # the latter for a null byte, before Python 3.11.4
         return set()
     names: set[str] = set()
     for node in ast.walk(tree):

@@ -44,6 +44,8 @@ def parse(text: str, origin: str) -> ast.Module:
         return ast.parse(text, filename=origin)
     except SyntaxError as error:
         raise TaskError(f"{origin}: line {error.lineno} is not Python: {error.msg}") from None
+    except ValueError as error:  # a null byte, before Python 3.11.4
+        raise TaskError(f"{origin} is not Python: {error}") from None
 
 
 def run_reference(reference: Reference) -> types.ModuleType:
