@@ -26,7 +26,7 @@ def segments(device: str) -> list[Segment]:
     """List what torch has allocated on a device in this process, by address."""
     number = torch.device(device).index or 0
     driver, found = Driver(number), []
-    held = [s for s in torch.cuda.memory_snapshot() if s["device"] == number]  # type: ignore[no-untyped-call]
+    held = [s for s in torch.cuda.memory_snapshot() if s["device"] == number]  # type: ignore[no-untyped-call]  # torch does not annotate it
     for segment in sorted(held, key=lambda s: int(s["total_size"]), reverse=True)[:_MOST]:
         with contextlib.suppress(DriverError):  # of memory that no other process can open
             handle = driver.offered(segment["address"])

@@ -86,7 +86,7 @@ def _captured(problem: Problem, workload: Workload) -> CapturedGraph:
         return trace(problem, workload)
     try:
         return trace_step(problem, workload)
-    except Exception as error:
+    except Exception as error:  # the user's reference and torch's backward raise what they like
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise NotSchedulable(f"forward and gradients have no graph: {first}") from error
 
