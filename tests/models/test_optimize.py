@@ -280,6 +280,7 @@ KW_KERNEL(waves) {
 """
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.needs("C++ compiler")
 def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched(
