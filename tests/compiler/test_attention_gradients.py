@@ -197,3 +197,17 @@ def test_a_row_whose_output_is_not_finite_hides_no_key(one_thread):
     got, scores = kernel(*given)
     assert_right(got, operator(*(x.double() for x in given)), "infinite")
     assert scores < 384 * 384
+
+
+def test_gradients_of_a_key_that_no_row_weighs_more_than_a_subnormal_number():
+    """What the weight is multiplied by may be large: the reference's gradient is no zero either."""
+    shapes = [(1, 5, 1), (1, 2, 1), (1, 2, 3), (1, 5, 3)]
+    q, k, v, g = (torch.ones(s) for s in shapes)
+    k[0, 1], v[0, 1] = 1 - 95 / 0.3, 2.0
+    state = state_of(backward, shapes)
+    program = dataclasses.replace(lower(state.graph, state.decisions), name="faint")
+    got = [torch.full(shape, 7.0) for shape in ((1, 5, 3), (1, 5, 1), (1, 2, 1), (1, 2, 3))]
+    built({"faint": (state.graph, program)}).get_function("faint")(q, k, v, g * 1e8, *got)
+    wanted = backward(*(x.double() for x in (q, k, v, g * 1e8)))[3]
+    assert 0 < wanted[0, 1, 0] < 1e-30
+    assert ((got[3] - wanted).abs() < 1e-3 * wanted).all()

@@ -79,8 +79,9 @@ template <class Step> KW_INLINE void over_chains(int64_t count, Step step) {
 }
 
 // Makes of scores exponentials relative to the row's largest so far, which may lie in their place; returns what earlier
-// sums shrink by.
-template <class A, class Score>
+// sums shrink by. gradual: they may be subnormal. Next to a weight of one no such weight counts, but in a sum over rows it may
+// be the only one.
+template <bool gradual = false, class A, class Score>
 KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t count, Score score) {
   F top[kScoreChains], total[kScoreChains] = {};
   for (F& t : top) t = splat(-kInf);
@@ -94,7 +95,7 @@ KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t 
   state.top = larger(before, fold_lanes(most, [](F x, F y) { return maximum(x, y); })[0]);
   const float shift = state.top == -kInf ? 0.0f : state.top;
   over_chains(count, [&](int64_t n, int chain, auto lanes) KW_INLINED {
-    const F p = exp_of_negative(load(scores + n, Full{}) - shift);
+    const F away = load(scores + n, Full{}) - shift, p = gradual ? exp(away) : exp_of_negative(away);
     store(weights + n, p, Full{});
     total[chain] += keep(lanes, p, F{});
   });

@@ -155,7 +155,7 @@ struct AttentionGradient {
     for (int64_t r = 0; r < count; ++r) {
       Softmax state;
       float* row = room.weights.data + r * score_row() + n;
-      exponentials(state, row, row, end - n, [&](F x, int64_t at, auto lanes) KW_INLINED { return score(x, b, m + r, n + at, lanes); });
+      exponentials<true>(state, row, row, end - n, [&](F x, int64_t at, auto lanes) KW_INLINED { return score(x, b, m + r, n + at, lanes); });
       dead |= state.top == -kInf;
       const float by = 1.0f / (safe && state.top == -kInf ? 1.0f : state.total);
       for (int64_t at = 0; at < end - n; at += W) store(row + at, load(row + at, Full{}) * by, Full{});
