@@ -8,13 +8,15 @@ import torch
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_attention import counting
 from tests.compiler.test_products import built
+from torch.nn import functional as F
 
 from kernelwright.compiler.actions import ACTIONS, IllegalAction, State, taken, undone
-from kernelwright.compiler.graph import interpret
+from kernelwright.compiler.graph import interpret, product, read, same
 from kernelwright.compiler.lower import lower
 from kernelwright.compiler.policy import estimate, leaves
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.tile import places, run_program
+from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture._attention import attention_backward
 
 ROWS, KEYS = 101, 45
@@ -51,6 +53,13 @@ def around(q, k, v, g):
     return (of_q * 0.5 + q).transpose(1, 2), torch.relu(of_k).transpose(1, 2), of_v.transpose(1, 2)
 
 
+def shared(q, k, v, g):
+    """With keys and values that three neighbouring heads share."""
+    k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+    out, of_q, of_k, of_v = backward(q, k, v, g, early(q, k))
+    return out, of_q, of_k.unflatten(1, (-1, 3)).sum(2), of_v.unflatten(1, (-1, 3)).sum(2)
+
+
 CASES = {
     "lines": (backward, [Q, K, V, G]),
     "causal": (causal, [Q, K, V, G]),
@@ -60,6 +69,8 @@ CASES = {
     "keys": (lambda *given: backward(*given)[2:], [Q, K, V, G]),
     "around": (around, [(2, ROWS, 3, 20), (2, KEYS, 3, 20), (2, KEYS, 3, 37), (2, ROWS, 3, 37)]),
     "one": (backward, [(ROWS, 20), (KEYS, 20), (KEYS, 37), (ROWS, 37)]),
+    "shared": (shared, [(2, 6, ROWS, 20), (2, 2, KEYS, 20), (2, 2, KEYS, 37), (2, 6, ROWS, 37)]),
+    "groups": (operator, [(2, 6, ROWS, 20), (2, 2, ROWS, 20), (2, 2, ROWS, 37), *[(2, 6, ROWS, 37)] * 2]),
     "few": (backward, [(2, 3, 20), (2, 5, 20), (2, 5, 3), (2, 3, 3)]),
 }  # fmt: skip
 
@@ -97,6 +108,41 @@ def test_the_formulas_are_what_autograd_computes():
             torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_heads_that_share_keys_are_what_autograd_computes(masked):
+    q, k, v, g = (x.requires_grad_() for x in drawn([(2, 6, 9, 4), (2, 2, 9, 4), (2, 2, 9, 4), (2, 6, 9, 4)]))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=masked, enable_gqa=True)
+    made = attention_backward(g, q, k, v, out, None, 0.0, masked)
+    for one, other in zip(made, torch.autograd.grad(out, (q, k, v), g), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.softmax(q @ k.repeat_interleave(4, 1).mT, -1) @ v.repeat_interleave(4, 1)",
+        "torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)",
+    ],
+)
+def test_a_task_whose_heads_share_keys_runs_all_its_products_in_one_kernel(tmp_path, line):
+    """The number of heads is a size of its own: indices follow rules that look different and are the same."""
+    (tmp_path / "task.py").write_text(
+        "import torch\nimport kernelwright as kw\n\n@kw.task(q='float32[batch, heads * 4, seq, half]', "
+        "k='float32[batch, heads, seq, half]', v='float32[batch, heads, seq, half]', "
+        "workloads=[dict(batch=2, heads=2, seq=16, half=8)])\n"
+        f"def attention(q, k, v):\n    return {line}\n"
+    )
+    graph = read(Problem(load_task(str(tmp_path / "task.py"), backward=True)))
+    state = taken(State(graph, graph), BY_NAME["backward"], "softmax")
+    for site in BY_NAME["online"].sites(state):  # the operator's output, which its gradient is computed from
+        state = taken(state, BY_NAME["online"], site)
+    program = lower(state.graph, state.decisions)
+    (kernel,) = (k for k in program.steps if getattr(k, "gradients", None))
+    assert {role for role, _ in kernel.gradients.members} >= {"of_query", "of_key", "of_value"}
+    weights = product([axis.size for axis in kernel.gradients.axes])
+    assert not [b.name for b in program.buffers if b.role == "temporary" and same(b.elements, weights)]
+
+
 @pytest.fixture
 def one_thread():
     threads = torch.get_num_threads()
@@ -122,7 +168,7 @@ def test_every_attention_and_its_gradients_are_right(width):
         assert_right(got, wanted, case)
 
 
-@pytest.mark.parametrize("case", ["lines", "causal", "operator", "around", "one"])
+@pytest.mark.parametrize("case", ["lines", "causal", "operator", "around", "one", "shared"])
 def test_the_loops_mean_what_the_graph_means(case):
     function, shapes = CASES[case]
     small = [tuple(SMALL.get(s, s) for s in shape) for shape in shapes]

@@ -41,6 +41,7 @@ from ..tile import (
 from ._block import Block, NeedsStore, kind_of
 from ._elements import cat, constant, gather, point, ramp, typed
 from ._index import (
+    PARTS,
     Index,
     guarded,
     joined,
@@ -160,7 +161,7 @@ class Builder:
             return Position(name), Block(block, name, size, ordered)
         digits: list[tuple[Expression, int]] = []
         for number_, part in enumerate(parts):
-            axis = f"{name}_{'abcdefgh'[number_]}"
+            axis = f"{name}_{PARTS[number_]}"
             self.axes[axis] = part
             digits.append((Position(axis), part))
             block = Block(block, axis, part, ordered)

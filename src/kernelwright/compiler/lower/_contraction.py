@@ -29,7 +29,7 @@ from ..tile import (
 from ._attention import attended_by, weights_of
 from ._block import Block, NeedsStore, kind_of
 from ._image import image_behind, image_of
-from ._index import Index, NeedsSplit, joined
+from ._index import Index, NeedsSplit, counts, joined
 from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
 _PHASES = 4
@@ -81,9 +81,8 @@ def _settled(
                 raise NotContraction("a reduction of it follows, and it as well") from None
             raise
         except NeedsSplit as cut:
-            if cut.axis in splits or cut.axis[-2:-1] == "_":
-                raise NotContraction("an axis is cut twice") from None
-            splits[cut.axis] = [cut.outer, cut.inner]
+            if cut.axis in splits or not cut.cuts(splits):
+                raise NotContraction("an axis is cut twice, or into too many parts") from None
     raise NotContraction("its axes do not settle")
 
 
@@ -233,8 +232,6 @@ def _axes(at: Expression, size: int, sizes: Mapping[str, int]) -> list[str]:
     axes = [e.axis for e in walk(at) if isinstance(e, Position)]
     if not sizes.keys() >= set(axes):
         raise NotContraction("a reduction follows")
-    if at != joined([(Position(a), sizes[a]) for a in axes]) or not same(
-        product([sizes[a] for a in axes]), size
-    ):
+    if not (counts(at, [(a, sizes[a]) for a in axes]) and same(product([sizes[a] for a in axes]), size)):
         raise NotContraction("the result is read in part")
     return axes

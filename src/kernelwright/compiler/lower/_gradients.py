@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, Node, Permute, Point, Reduce, Reshape, Size, ordered, same, sources_of
+from ..graph import Contract, Node, Permute, Point, Reduce, Reshape, ordered, same, sources_of
 from ..tile import (
     Axis,
     Buffer,
@@ -19,14 +19,12 @@ from ..tile import (
     Tiling,
     Variable,
     as_loops,
-    number,
     offset,
-    renamed,
 )  # fmt: skip
 from ._attention import Attended, softmax_at
 from ._block import Block, NeedsStore
 from ._contraction import build_contraction
-from ._index import Index, NeedsSplit
+from ._index import Index, NeedsSplit, counts
 from ._kernel import build_kernel
 from ._product import Epilogue, NotContraction, products_behind
 
@@ -73,6 +71,14 @@ def gradients_with(nodes: Sequence[Node], product: Contract) -> Differentiated:
         if product in found.members:
             return found
     raise NotContraction("a product of no attention that is differentiated")
+
+
+def kept_in(nodes: Sequence[Node], tilings: Mapping[str, Tiling]) -> frozenset[Node]:
+    """Return the products that stay in caches where those of an attention and its gradients run in one kernel."""
+    if not any(t.form == "gradients" for t in tilings.values()):
+        return frozenset()
+    chosen = (d for d in differentiated(nodes) if any(p.name in tilings for p in d.members))
+    return frozenset(p for d in chosen for p in (d.scores, d.slopes))
 
 
 def member_of(root: Node, left: Sequence[Node], tilings: Mapping[str, Tiling]) -> Contract | None:
@@ -329,10 +335,7 @@ def _expression(
 
 def _is_item(index: Sequence[Expression], shape: Sequence[int], axes: Sequence[Axis]) -> bool:
     """Tell whether an index counts through these axes, the last fastest; one of a single element tells nothing."""
-    single = {a.name: number(0) for a in axes if not isinstance(a.size, Size) and a.size == 1}
-    one = offset(tuple(index), tuple(shape))
-    two = offset(tuple(Position(a.name) for a in axes), tuple(a.size for a in axes))
-    return renamed(one, single) == renamed(two, single)
+    return counts(offset(tuple(index), tuple(shape)), [(a.name, a.size) for a in axes])
 
 
 def _loops(
@@ -359,5 +362,6 @@ def _check_sizes(form: Gradients) -> None:
 
 
 __all__ = [
-    "Differentiated", "build_gradients", "differentiated", "gradients_with", "member_behind", "member_of", "next_of",
+    "Differentiated", "build_gradients", "differentiated", "gradients_with", "kept_in", "member_behind", "member_of",
+    "next_of",
 ]  # fmt: skip

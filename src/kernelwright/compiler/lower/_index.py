@@ -7,6 +7,8 @@ from ..tile import Arith, Call, Expression, Extent, Guard, Literal, Position, ar
 
 Index = tuple[Expression, ...]
 Digit = tuple[Expression, int]
+PARTS = "abcdefgh"
+"""Names of the parts of an axis that is cut."""
 
 
 class NeedsSplit(Exception):
@@ -15,6 +17,16 @@ class NeedsSplit(Exception):
     def __init__(self, axis: str, outer: int, inner: int) -> None:
         super().__init__(axis)
         self.axis, self.outer, self.inner = axis, outer, inner
+
+    def cuts(self, splits: dict[str, list[int]]) -> bool:
+        """Cut the axis, further if it is a part of one that is cut; tell whether letters were left for its parts."""
+        base, _, letter = self.axis.rpartition("_")
+        if base not in splits or letter not in tuple(PARTS):
+            splits[self.axis] = [self.outer, self.inner]
+            return True
+        parts, place = splits[base], PARTS.index(letter)
+        parts[place : place + 1] = [parts[place] // self.inner, self.inner]
+        return len(parts) <= len(PARTS)
 
 
 def through_reshape(node: Reshape, index: Index, axes: Mapping[str, int]) -> Index:
@@ -134,6 +146,48 @@ def joined(digits: Sequence[Digit]) -> Expression:
     for expression, size in digits:
         found = arith("+", arith("*", found, number(size)), expression)
     return found
+
+
+def counts(at: Expression, axes: Sequence[tuple[str, int]]) -> bool:
+    """Tell whether an index counts through axes, the last fastest, whatever rules their sizes follow.
+
+    Example:
+        >>> heads, groups = Size("heads", (8, 12)), Size("(heads // 4)", (2, 3))
+        >>> i, j, k = map(Position, "ijk")
+        >>> at = joined([(i, 2), (joined([(j, groups), (k, 4)]), heads)])
+        >>> counts(at, [("i", 2), ("j", groups), ("k", 4)]), counts(at, [("i", 2), ("k", 4), ("j", groups)])
+        (True, False)
+    """
+    found, step = _steps(at), 1
+    if found is None:
+        return False
+    for axis, size in reversed(axes):
+        if (size != 1 or isinstance(size, Size)) and not same(found.pop(axis, 0), step):
+            return False
+        found.pop(axis, None)
+        step = step * size
+    return all(same(left, 0) for left in found.values())
+
+
+def _steps(at: Expression) -> dict[str, int] | None:
+    """Return by how much an index grows per step of each axis, its start as that of no name; none if not constant."""
+    match at:
+        case Position(axis):
+            return {axis: 1}
+        case Literal(int(value)) | Extent(value):
+            return {"": value}
+        case Arith("+", left, right):
+            one, two = _steps(left), _steps(right)
+            return (
+                None if one is None or two is None else {a: one.get(a, 0) + two.get(a, 0) for a in one | two}
+            )
+        case Arith("*", left, right):
+            one, two = _steps(left), _steps(right)
+            if one is None or two is None:
+                return None
+            one, two = (one, two) if two.keys() == {""} else (two, one)
+            return {a: step * two[""] for a, step in one.items()} if two.keys() == {""} else None
+    return None
 
 
 def _divided(digits: Sequence[Digit], sizes: Sequence[int]) -> list[Expression]:

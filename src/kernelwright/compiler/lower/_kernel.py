@@ -74,7 +74,8 @@ def build_kernel(
             kernel, done = _attempt(roots, builder, order)
             return replace(kernel, comment=comment), done
         except NeedsSplit as cut:
-            _split(splits, cut, roots[0])
+            if not cut.cuts(splits):
+                raise NeedsStore(roots[0]) from None
         except NeedsStore as needs:
             if order.take(needs):
                 yielding |= {needs.node} if needs.cheap else set()
@@ -86,19 +87,6 @@ def build_kernel(
             else:
                 raise
     raise NeedsStore(roots[0])
-
-
-def _split(splits: dict[str, list[int]], cut: NeedsSplit, root: Node) -> None:
-    """Cut an axis; one that is a part of a cut axis is cut further."""
-    base, _, letter = cut.axis.rpartition("_")
-    if base in splits and len(letter) == 1 and letter.isalpha():
-        parts = splits[base]
-        place = "abcdefgh".index(letter)
-        if len(parts) >= 8:
-            raise NeedsStore(root)
-        parts[place : place + 1] = [parts[place] // cut.inner, cut.inner]
-    else:
-        splits[cut.axis] = [cut.outer, cut.inner]
 
 
 def _attempt(roots: Sequence[Node], builder: Builder, order: _Order) -> tuple[Kernel, frozenset[Node]]:

@@ -25,7 +25,7 @@ from ._attention import scores_in
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import build_contraction
 from ._decisions import Decisions
-from ._gradients import build_gradients, gradients_with, member_behind, member_of, next_of
+from ._gradients import build_gradients, gradients_with, kept_in, member_behind, member_of, next_of
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged
 from ._made import Made, outputs_of
@@ -311,7 +311,8 @@ class _Lowering:
         self, root: Node, stored: dict[Node, str], fusable: list[Node]
     ) -> tuple[list[Step], frozenset[Node]]:
         """Store a product that cannot be fused into what follows it."""
-        scores = scores_in(self._nodes(), self.decisions.tilings)
+        tilings = self.decisions.tilings
+        scores = scores_in(self._nodes(), tilings) | kept_in(self._nodes(), tilings)
         for node in self._nodes():
             open_ = isinstance(node, Contract) and node not in self.barriers and node not in self.native
             if open_ and node is not root and node in self._behind(root) and node not in scores:

@@ -23,8 +23,8 @@ def attention_backward(
     Args:
         gradient: Gradient of the output, (batch, heads, queries, dim).
         query: (batch, heads, queries, dim).
-        key: (batch, heads, keys, dim).
-        value: (batch, heads, keys, dim).
+        key: (batch, heads of keys, keys, dim); each such head serves as many neighbouring heads of queries.
+        value: (batch, heads of keys, keys, dim).
         out: The output.
         _logsumexp: Not read.
         dropout_p: Must be 0: dropout draws anew.
@@ -48,6 +48,8 @@ def attention_backward(
     """
     if dropout_p:
         raise NotImplementedError("attention with dropout draws random numbers")
+    if (group := query.shape[1] // key.shape[1]) > 1:
+        key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = torch.matmul(query, key.transpose(-1, -2)) * factor
     if is_causal:
@@ -61,7 +63,10 @@ def attention_backward(
     of_value = torch.matmul(weights.transpose(-1, -2), gradient)
     of_weights = torch.matmul(gradient, value.transpose(-1, -2))
     of_scores = weights * (of_weights - (gradient * out).sum(-1, keepdim=True)) * factor
-    return torch.matmul(of_scores, key), torch.matmul(of_scores.transpose(-1, -2), query), of_value
+    of_key = torch.matmul(of_scores.transpose(-1, -2), query)
+    if group > 1:
+        of_key, of_value = (x.unflatten(1, (-1, group)).sum(2) for x in (of_key, of_value))
+    return torch.matmul(of_scores, key), of_key, of_value
 
 
 PARTS = {_aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward}
