@@ -86,3 +86,9 @@ def test_people_are_told_of_a_baseline_that_is_no_choice_for_all():
 
 def test_people_are_told_what_was_spent():
     assert "0.0120 USD on models" in result_text(result(usd=0.012)) and "USD" not in result_text(result())
+
+
+def test_a_kernel_that_is_accepted_but_has_no_package_is_no_failure():
+    """That of a backward task."""
+    told = result_text(result(decision=DecisionStatus.IMPROVED, reason=""))
+    assert "t: improved" in told and "nothing better" not in told and "accepted, but not packaged" in told

@@ -138,6 +138,9 @@ def result_text(result: "Result", again: str = "") -> str:
         lines.append(
             f"  next    {program()} bundle run:{result.run} --for sm_90 --to DIR{again}   (time it there)"
         )
+    elif result.decision == "improved":
+        lines.append("  kernel  accepted, but not packaged: the native op stays")
+        lines.append(f"  next    {program()} report {result.run}{again}            (how it was decided)")
     else:
         lines.append("  kernel  none: the native op stays")
         more = "more --minutes"
@@ -149,7 +152,7 @@ def result_text(result: "Result", again: str = "") -> str:
 
 def _headline(result: "Result") -> str:
     against = f"{speedup_text(_limits(result))} against {result.baseline}"
-    if result.kernel:
+    if result.kernel or result.decision == "improved":
         return f"improved, {against}"
     if result.executed:
         return f"executed, not timed; nothing is claimed of {result.executed}, the first by a modelled time"
