@@ -1,10 +1,11 @@
 """Attention with its gradients, forward and backward as one call: the compiler's first kernel against torch.
 
-    python -m benchmarks.attention_gradients [--only causal] [--threads 1] [--rounds 9] [--out rows.jsonl]
+    python -m benchmarks.attention_gradients [--only causal] [--threads 1] [--rounds 9] [--judge 9] [--out rows.jsonl]
 
-The four lines, with and without a causal mask, in float32: eager, torch.compile and torch's operator through autograd,
-and the kernel that the compiler proposes first for the backward task. All are called in turn; one thread is timed in
-CPU seconds, several by a clock. A kernel whose outputs are further from float64 than ten times eager's is refused.
+The four lines, with and without a causal mask, and with keys that four heads share, in float32: eager, torch.compile
+and torch's operator through autograd, and the kernel that the compiler proposes first for the backward task. All are
+called in turn; one thread is timed in CPU seconds, several by a clock. A kernel whose outputs are further from float64
+than ten times eager's is refused. With `--judge` the judge decides about that kernel instead, within so many minutes a problem.
 """
 
 import argparse
@@ -22,8 +23,10 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from kernelwright import optimize
 from kernelwright.compiler import schedules
 from kernelwright.languages import get_language
+from kernelwright.records import Budget, Interval
 from kernelwright.tasks import Problem, load_task
 
 SHAPES = [(2, 8, 512, 64), (2, 8, 1024, 64), (1, 4, 2048, 64)]
@@ -31,19 +34,36 @@ LINES = {
     "plain": "return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v",
     "causal": "late = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1)\n"
     "    return torch.softmax((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(late, -math.inf), -1) @ v",
+    "shared": "k, v = (x.repeat_interleave(4, 1) for x in (k, v))\n"
+    "    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v",
 }
 HEAD = "import math\nimport torch\nimport kernelwright as kw\n\n"
 Call = Callable[[], Any]
 
 
-def problem_of(kind: str, shape: tuple[int, ...], folder: Path) -> Problem:
-    """Write the task of a kind and load it, forward and backward."""
+def task_of(kind: str, shape: tuple[int, ...], folder: Path) -> Path:
+    """Write the task of a kind."""
     sizes = dict(zip(("batch", "heads", "seq", "half"), shape, strict=True))
-    declared = ", ".join(f'{n}="float32[batch, heads, seq, half]"' for n in "qkv")
+    times = ""
+    if kind == "shared":
+        sizes["heads"], times = sizes["heads"] // 4, " * 4"
+    declared = ", ".join(f'{n}="float32[batch, heads{times if n == "q" else ""}, seq, half]"' for n in "qkv")
     path = folder / "task.py"
     text = f"@kw.task({declared}, workloads=[{sizes}])\ndef attention(q, k, v):\n    {LINES[kind]}\n"
     path.write_text(HEAD + text)
-    return Problem(load_task(str(path), backward=True))
+    return path
+
+
+def judged(kind: str, shape: tuple[int, ...], folder: Path, minutes: float) -> dict[str, Any]:
+    """Return what the judge says of the first kernel."""
+    result = optimize(
+        load_task(str(task_of(kind, shape, folder)), backward=True), store=folder / "store", languages=("cpp",),
+        proposers=("schedule",), budget=Budget(evaluations=1, minutes=minutes),
+    )  # fmt: skip
+    return result.model_dump(
+        mode="json",
+        include={"decision", "speedup", "baseline", "bound_us", "time_us", "fraction_of_bound", "reason"},
+    )
 
 
 def ways_of(problem: Problem, kind: str) -> tuple[dict[str, Call], str]:
@@ -77,7 +97,8 @@ def ways_of(problem: Problem, kind: str) -> tuple[dict[str, Call], str]:
             raise RuntimeError(f"{schedule.name} is wrong")
     ways = {
         "eager": through(reference), "compile": through(torch.compile(reference)),
-        "operator": through(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=kind == "causal")),
+        "operator": through(lambda q, k, v: F.scaled_dot_product_attention(
+            q, k, v, is_causal=kind == "causal", enable_gqa=kind == "shared")),
         "own": lambda: kernel(*given),
     }  # fmt: skip
     return ways, schedule.name
@@ -103,17 +124,27 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         for shape in SHAPES:
             name = f"{kind} {shape[0]}x{shape[1]} {shape[2]}x{shape[3]}"
             if given.only in name:
-                with tempfile.TemporaryDirectory() as folder:
-                    ways, schedule = ways_of(problem_of(kind, shape, Path(folder)), kind)
+                with tempfile.TemporaryDirectory() as made:
+                    folder = Path(made)
+                    row = {"problem": name, "threads": given.threads, "load": round(os.getloadavg()[0], 1)}
+                    if given.judge:
+                        yield row | judged(kind, shape, folder, given.judge)
+                        continue
+                    problem = Problem(load_task(str(task_of(kind, shape, folder)), backward=True))
+                    ways, schedule = ways_of(problem, kind)
                 found = timed(ways, given.rounds, clock)
-                yield {
-                    "problem": name, "schedule": schedule, "threads": given.threads,
-                    "clock": "cpu" if given.threads == 1 else "wall", "load": round(os.getloadavg()[0], 1), "ms": found,
-                }  # fmt: skip
+                yield row | {
+                    "schedule": schedule,
+                    "clock": "cpu" if given.threads == 1 else "wall",
+                    "ms": found,
+                }
 
 
 def told(row: dict[str, Any]) -> str:
     """Return how many times as long the others took, medians over rounds of ratios."""
+    if "ms" not in row:
+        times = Interval.model_validate(row["speedup"]) if row["speedup"] else "not timed,"
+        return f"{row['problem']}: {row['decision']}, {times} times as fast as {row['baseline']}; {row['reason']}"
     own = row["ms"]["own"]
     ratios = {
         name: statistics.median(a / b for a, b in zip(took, own, strict=True))
@@ -132,6 +163,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the names of problems")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument(
+        "--judge", type=float, default=0.0, help="minutes of the judge for a problem, instead of timing"
+    )
     parser.add_argument("--out", type=Path, help="JSON lines file that rows are added to")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

@@ -65,7 +65,7 @@ def attention_backward(
     of_scores = weights * (of_weights - (gradient * out).sum(-1, keepdim=True)) * factor
     of_key = torch.matmul(of_scores.transpose(-1, -2), query)
     if group > 1:
-        of_key, of_value = (x.unflatten(1, (-1, group)).sum(2) for x in (of_key, of_value))
+        of_key, of_value = (x.reshape(len(x), -1, group, *x.shape[2:]).sum(2) for x in (of_key, of_value))
     return torch.matmul(of_scores, key), of_key, of_value
 
 
