@@ -5,7 +5,8 @@
 The four lines, with and without a causal mask, and with keys that four heads share, in float32: eager, torch.compile
 and torch's operator through autograd, and the kernel that the compiler proposes first for the backward task. All are
 called in turn; one thread is timed in CPU seconds, several by a clock. A kernel whose outputs are further from float64
-than ten times eager's is refused. With `--judge` the judge decides about that kernel instead, within so many minutes a problem.
+than ten times eager's is refused. With `--judge` the judge decides about that kernel instead,
+within so many minutes a problem.
 """
 
 import argparse
