@@ -40,6 +40,9 @@ CASES = {
     "heads": (lambda x, w: (x @ w).reshape(2, 5, 4, 16).transpose(1, 2) + 1, [(2, 5, 24)], [(24, 64)], "pack"),
     "batched": (lambda x, w: torch.bmm(x, w.transpose(1, 2)), [(2, 13, 50)], [(2, 32, 50)], "pack"),
     "sliced": (lambda x, w: x[:, 3:33] @ w.t(), [(7, 40)], [(32, 30)], "pack"),
+    "many_rows": (F.linear, [(301, 300)], [(96, 300), (96,)], "pack"),
+    "many_rows_uneven": (F.linear, [(2, 149, 520)], [(100, 520)], "pack"),
+    "many_gated": (gated, [(150, 270)], [(48, 270), (48, 270)], "dual"),
     "gated": (gated, [(26, 37)], [(48, 37), (48, 37)], "dual"),
     "gated_items": (gated, [(2, 3, 600)], [(32, 600), (32, 600)], "dual"),
     "gated_biases": (

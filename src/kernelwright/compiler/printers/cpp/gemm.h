@@ -3,8 +3,8 @@
 //
 // Rows of the left factor are read where they lie, or after they were computed once (what is fused before the product).
 // A tile of sums stays in registers for some hundred inner elements and in the first cache from there on; it is finished
-// and stored from there, as nothing after it: neither the left nor the right factor wants panels of some depth, since
-// both stream through the second cache at less than what it delivers.
+// and stored from there, as nothing after it. Where a tile has as many rows as 32 registers allow, neither factor wants panels
+// of some depth: both stream through the second cache at less than what it delivers. Where it has six, columns do.
 #pragma once
 #include "contraction.h"
 
@@ -20,6 +20,10 @@ template <class T> constexpr bool is_in_place = false;
 template <class T> constexpr bool is_in_place<InPlace<T>> = true;
 
 constexpr int64_t kChain = 512;                // inner elements that one register sums; a whole number of lines
+// Of columns that several tiles of rows multiply: elements that stay in the first cache for so many rows. A tile of six rows
+// takes a line of columns every six cycles.
+constexpr bool kDeepTiles = W == 8;
+constexpr int64_t kDeep = 256, kDeepRows = 144;
 constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
 constexpr int64_t kTasks = 6;                  // tasks a thread, where there are as many: those that are late end together
 
@@ -43,12 +47,18 @@ template <class P, class T, class A> struct PackedProduct {
   int64_t tiles_of_run() const { return (s.run + P::columns - 1) / P::columns; }
   int64_t tiles() const { return tiles_of_run() * (s.columns / std::max<int64_t>(1, s.run)); }
 
+  // Where a tile of columns begins.
+  const T* columns_of(int64_t b, int64_t tile) const {
+    const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
+    return right + (b * s.columns + panel * s.run) * P::members * s.inner + at;
+  }
+
   // Some rows by one tile of columns: sums come to put(row, column, lanes, sums...).
   template <class Put>
   void tile(const A* a, int64_t a_row, int64_t rows, int64_t b, int64_t tile, Put put) const {
     const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
     const int64_t b_row = P::members * s.run, width = std::min(P::columns, s.run - at);
-    const T* from = right + (b * s.columns + panel * s.run) * P::members * s.inner + at;
+    const T* from = columns_of(b, tile);
     alignas(64) float sums[P::rows * P::all * W];
     const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
       constexpr int V = vectors.value;
@@ -73,20 +83,65 @@ template <class P, class T, class A> struct PackedProduct {
     if (within < width) multiplied(one, within, Part{static_cast<int>(width - within)});
   }
 
+  // Many rows by whole tiles of columns, one or two that share a panel: by some inner elements, which stay in the first cache,
+  // then by the next, which are fetched meanwhile. Sums wait in that cache too.
+  template <class Put>
+  void deep_tiles(const A* a, int64_t a_row, int64_t count, int64_t b, int64_t tile, int64_t tiles, Put put) const {
+    const int64_t n = tile / tiles_of_run() * s.run + tile % tiles_of_run() * P::columns;
+    const int64_t b_row = P::members * s.run, apart = P::members > 1 ? s.run : W, bytes = b_row * int64_t(sizeof(T));
+    const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
+    const int64_t parts = (s.inner * tiles + kDeep - 1) / kDeep;
+    const T* from = columns_of(b, tile);
+    alignas(64) float sums[kDeepRows * P::all * W];
+    const auto sums_of = [&](int64_t row, int64_t t) { return sums + (row * tiles + t) * P::all * W; };
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t k = s.inner * part / parts, depth = s.inner * (part + 1) / parts - k, step = bytes / (high * tiles);
+      const T* next = part + 1 < parts ? from + (k + depth) * b_row : columns_of(b, tile + tiles);
+      for (int64_t i = 0; i < high * tiles; ++i) {
+        const int64_t at = i / tiles, t = i % tiles, row = at * each + std::min(at, more);
+        const Fetched fetched{reinterpret_cast<const char*>(next) + depth * i / (high * tiles) * bytes, step};
+        packed_rows<P::rows, P::all, true>(each + (at < more), a + row * a_row + k, a_row, from + k * b_row + t * P::columns, b_row,
+                                           apart, depth, sums_of(row, t), tiles * P::all * W, part != 0, Full{}, fetched);
+      }
+    }
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t t = 0; t < tiles; ++t)
+        for (int64_t v = 0; v < P::vectors; ++v) {
+          const auto sum = [&](int64_t member) KW_INLINED {
+            return load(sums_of(r, t) + (member * P::vectors + v) * W, Full{});
+          };
+          const int64_t column = n + t * P::columns + v * W;
+          if constexpr (P::members > 1) put(r, column, Full{}, sum(0), sum(1));
+          else put(r, column, Full{}, sum(0));
+        }
+  }
+
   // Rows m to m + count by tiles of columns, panel after panel, the rows in tiles that are as high as each other.
   template <class Finish>
   void block(const InPlace<A>& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
              Finish finish) const {
     const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
     const A* rows = left.data + b * left.item + m * left.row;
-    for (int64_t j = first; j < last; ++j)
-      for (int64_t i = 0; i < high; ++i) {
-        const int64_t row = i * each + std::min(i, more);
-        tile(rows + row * left.row, left.row, each + (i < more), b, j,
-             [&](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED {
-               finish(sums..., b, m + row + r, n, lanes);
-             });
+    const auto put = [&](int64_t row) KW_INLINED {
+      return [&, row](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED { finish(sums..., b, m + row + r, n, lanes); };
+    };
+    const bool deep = kDeepTiles && high > 1 && s.inner > kDeep;
+    for (int64_t j = first, tiles = 1; j < last; j += tiles) {
+      const int64_t left_of_run = s.run - j % tiles_of_run() * P::columns;
+      tiles = deep && j + 1 < last && left_of_run >= 2 * P::columns ? 2 : 1;
+      if (deep && left_of_run >= P::columns) {
+        const int64_t parts = (count * tiles + kDeepRows - 1) / kDeepRows;
+        for (int64_t i = 0; i < parts; ++i) {
+          const int64_t row = count * i / parts;
+          deep_tiles(rows + row * left.row, left.row, count * (i + 1) / parts - row, b, j, tiles, put(row));
+        }
+      } else {
+        for (int64_t i = 0; i < high; ++i) {
+          const int64_t row = i * each + std::min(i, more);
+          tile(rows + row * left.row, left.row, each + (i < more), b, j, put(row));
+        }
       }
+    }
   }
 };
 

@@ -65,10 +65,16 @@ template <class T> using Multiplied = float;
 constexpr int64_t kAhead = 4096;
 constexpr int kManyRows = 12;                  // vectors of sums above which it is asked
 
+// What is fetched on the way, a step for each inner element: for whoever comes next.
+struct Fetched {
+  const char* at = nullptr;
+  int64_t step = 0;  // bytes
+};
+
 // sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next in b.
-template <int R, int V, class A, class T, class Lanes>
-__attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
-                                           int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
+template <int R, int V, bool fetches = false, class A, class T, class Lanes>
+__attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart, int64_t depth,
+                                           float* sums, int64_t sums_row, bool add, Lanes lanes, Fetched next = {}) {
   constexpr int kChains = R * V < 4 ? 4 / (R * V) : 1;  // a multiplication takes as long as four begin
   F acc[kChains][R][V];
 #pragma GCC unroll 4
@@ -88,7 +94,10 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
   const auto step = [&](int i) KW_INLINED {
     F y[V];
     S::columns(y, b, b_row, apart, lanes);
-    if constexpr (R * V > kManyRows)
+    if constexpr (fetches) {
+      prefetch(next.at);
+      next.at += S::count * next.step;
+    } else if constexpr (R * V > kManyRows)
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) prefetch(b + v * apart + kAhead / int64_t(sizeof(T)));
 #pragma GCC unroll 16
@@ -136,12 +145,13 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
 }
 
 // A tile of `rows` rows, 1 to R: each height is compiled, so that no row is multiplied alone.
-template <int R, int V, class A, class T, class Lanes>
-KW_INLINE void packed_rows(int64_t rows, const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
-                           int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
+template <int R, int V, bool fetches = false, class A, class T, class Lanes>
+KW_INLINE void packed_rows(int64_t rows, const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart, int64_t depth,
+                           float* sums, int64_t sums_row, bool add, Lanes lanes, Fetched next = {}) {
   if constexpr (R > 1)
-    if (rows < R) return packed_rows<R - 1, V>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes);
-  packed_tile<R, V>(a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes);
+    if (rows < R)
+      return packed_rows<R - 1, V, fetches>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
+  packed_tile<R, V, fetches>(a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
 }
 
 }  // namespace kw
