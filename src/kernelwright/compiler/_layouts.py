@@ -16,7 +16,7 @@ _TILES = (
     Parameter(name="rows", values=(0, 8, 4)),
     Parameter(name="vectors", values=(2, 3, 1)),
     Parameter(name="depth", values=(256, 512, 128)),
-    Parameter(name="block", values=(96, 192, 48)),
+    Parameter(name="block", values=(256, 96, 48)),
 )
 _PACKED = (
     Parameter(name="rows", values=(0, 8, 6)),

@@ -47,7 +47,7 @@ class Tiling:
     """Vectors of columns of the register tile."""
     depth: int = 256
     """Inner elements of a panel, which stays in the L1 cache."""
-    block: int = 96
+    block: int = 256
     """Rows packed at once, which stay in the L2 cache; for `packed`, 0 means as many as fit. Of `online`,
     keys of a block at most, a tile of whose scores stays in the L1 cache."""
     split: int = 1
