@@ -311,7 +311,7 @@ def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     Args:
         x: (tokens, hidden) float32 or bfloat16.
         packed: The experts, of x's dtype.
-        weights: (tokens, chosen) float32; float64 where x is, which runs the reference.
+        weights: (tokens, chosen) float32, or float64 where x is.
         ids: (tokens, chosen) int64; entries that are no expert's, such as -1, add nothing.
 
     Returns:
