@@ -148,19 +148,6 @@ def test_the_same_for_any_number_of_threads():
         assert torch.equal(found[0][1], other[1])
 
 
-@pytest.mark.parametrize("activation", CURVES)
-def test_gradients(activation):
-    def call(a, panels, bias, gate, residual):
-        curve = gemm.ACTIVATIONS[activation]
-        return torch.ops.kernelwright.gemm_matmul(a, panels, bias, gate, residual, curve, 5)
-
-    shapes = ((3, 4), (1, 4, 2, 16), (5,), (3, 5), (3, 5))
-    tensors = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert torch.autograd.gradcheck(call, tensors)
-
-
 def test_gradients_of_the_kernel_and_of_a_followed_weight():
     a, b = torch.randn(40, 64), torch.randn(64, 100)
     for packed in (gemm.pack(b, follow=False), gemm.pack(b.clone().requires_grad_())):

@@ -54,5 +54,8 @@ def by_reference(
             for x, need in zip(tensors, wanted, strict=True)
         ]
         asked = [x for x, need in zip(leaves, wanted, strict=True) if x is not None and need]
-        found = iter(torch.autograd.grad(reference(*leaves, *rest), asked, slope, create_graph=again))
+        out = reference(*leaves, *rest)
+        if not out.requires_grad:  # nothing of them is in it, as where no token has an expert
+            out = out + sum(x.sum() * 0 for x in asked)
+        found = iter(torch.autograd.grad(out, asked, slope, create_graph=again))
     return [next(found) if x is not None and need else None for x, need in zip(leaves, wanted, strict=True)]

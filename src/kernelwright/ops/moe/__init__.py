@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, Tuning, checked, cpu_only, matrix, refuse, remembered, told
+from .._core import Kernel, Op, Tuning, by_reference, checked, cpu_only, matrix, refuse, remembered, told
 from . import reference
 from ._packed import Experts, check_chosen, pack, pack_groups
 from ._quantized import QuantizedExperts, quantize, quantized_experts
@@ -168,16 +168,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
 
 def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     """Differentiate the reference; its experts have the tokens of the same plan."""
-    *floats, ids = ctx.saved_tensors
-    wanted = [needed for needed in ctx.needs_input_grad[:4]]
-    with torch.enable_grad():
-        leaves = [t.detach().requires_grad_(needed) for t, needed in zip(floats, wanted, strict=True)]
-        x, ups, downs, weights = leaves
-        out = reference.experts(x, ups, downs, weights, ids)
-    found = iter(
-        torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True)
-    )
-    return (*(next(found) if needed else None for needed in wanted), None)
+    *given, ids = ctx.saved_tensors
+    return *by_reference(reference.experts, given, (ids,), ctx.needs_input_grad[:4], gradient), None
 
 
 _gate = Op(
@@ -319,7 +311,7 @@ def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     Args:
         x: (tokens, hidden) float32 or bfloat16.
         packed: The experts, of x's dtype.
-        weights: (tokens, chosen) float32.
+        weights: (tokens, chosen) float32, or float64 where x is.
         ids: (tokens, chosen) int64; entries that are no expert's, such as -1, add nothing.
 
     Returns:

@@ -30,7 +30,8 @@ def check_chosen(op: str, x: torch.Tensor, weights: torch.Tensor, ids: torch.Ten
     matrix(op, "x", x)
     if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
         refuse(op, "ids", told(ids), f"({len(x)}, chosen), torch.int64")
-    if weights.shape != ids.shape or weights.dtype is not torch.float32:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    if weights.shape != ids.shape or weights.dtype not in (torch.float32, wide):
         refuse(op, "weights", told(weights), f"{tuple(ids.shape)}, torch.float32")
 
 

@@ -96,7 +96,7 @@ def quantized_experts(x: T, packed: QuantizedExperts, weights: T, ids: T, *, act
     Args:
         x: (tokens, hidden) float32 or bfloat16.
         packed: The experts, as `quantize` makes them.
-        weights: (tokens, chosen) float32.
+        weights: (tokens, chosen) float32, or float64 where x is.
         ids: (tokens, chosen) int64; entries that are no expert's, such as -1, add nothing.
         activations: What multiplies codes, as for `lowbit.linear`.
 

@@ -113,11 +113,16 @@ def _keep_spmm(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa:
     ctx.save_for_backward(*inputs)
 
 
+def _turned(*given: Any) -> Any:
+    """Transpose, or where gradients of gradients are asked for by the reference, which has them."""
+    return (reference.transpose if torch.is_grad_enabled() else _transpose)(*given)
+
+
 def _spmm_gradient(ctx: Any, grad: _Tensor) -> tuple[Any, ...]:
     crow, col, values, x = ctx.saved_tensors
     grad = grad.contiguous()
     of_values = _sddmm(crow, col, grad, x) if ctx.needs_input_grad[2] else None
-    of_x = _spmm(*_transpose(crow, col, values, len(x)), grad) if ctx.needs_input_grad[3] else None
+    of_x = _spmm(*_turned(crow, col, values, len(x)), grad) if ctx.needs_input_grad[3] else None
     return None, None, of_values, of_x
 
 
@@ -125,7 +130,7 @@ def _sddmm_gradient(ctx: Any, grad: _Tensor) -> tuple[Any, ...]:
     crow, col, a, b = ctx.saved_tensors
     grad = grad.contiguous()
     of_a = _spmm(crow, col, grad, b) if ctx.needs_input_grad[2] else None
-    of_b = _spmm(*_transpose(crow, col, grad, len(b)), a) if ctx.needs_input_grad[3] else None
+    of_b = _spmm(*_turned(crow, col, grad, len(b)), a) if ctx.needs_input_grad[3] else None
     return None, None, of_a, of_b
 
 

@@ -1,0 +1,155 @@
+"""Every gradient of the library, and those of gradients, against differences in float64, where references run.
+
+The calls are the legal ones that wrong ones are made of. An op with a gradient that none of them reaches fails too.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from tests.ops.wrong.legal import LEGAL
+
+from kernelwright import ops
+from kernelwright.ops import (
+    activations,
+    attention,
+    blr,
+    conv,
+    embedding,
+    gemm,
+    graph,
+    image,
+    logits,
+    loss,
+    lowbit,
+    moe,
+    norms,
+    rope,
+    scan,
+    sparse,
+)
+
+DIFFERENTIABLE = {
+    activations.swiglu, activations.geglu, activations.silu, activations.gelu, attention.attention, attention.varlen,
+    blr.monarch, blr.blast, conv.conv1d, conv.conv2d, embedding.embedding, embedding.embedding_bag, gemm.matmul,
+    graph.edge_softmax, graph.rgcn, graph.rgat, graph.hgt, image.resize, logits.log_probs, loss.linear_cross_entropy,
+    lowbit.linear, moe.experts, moe.quantized_experts, norms.rms_norm, norms.add_rms_norm, norms.layer_norm,
+    norms.group_norm_silu, rope.rope, scan.selective_scan, scan.ssd, scan.linear_attention, scan.gated_delta_rule,
+    sparse.spmm, sparse.sddmm, sparse.multiplied,
+}  # fmt: skip
+"""Functions that promise a gradient."""
+ONCE = {attention.attention, attention.varlen, loss.linear_cross_entropy, logits.log_probs, sparse.sddmm}
+"""Those that promise no second derivatives, and one whose result is a matrix in CSR form, of which torch has none."""
+WITHOUT = {"kmeans", "neighbours", "optim"}
+"""Families that promise none."""
+CONSTANT = {"cos", "sin", "alibi"}
+"""What no gradient flows to, by promise."""
+FEW = 60
+"""Numbers that are moved one by one; of more, sums of all with random weights."""
+
+
+def in_float64(x: Any) -> Any:
+    """Return x with float32 numbers widened; those of packed codes are as they are."""
+    if isinstance(x, moe.Experts):
+        return replace(x, ups=x.ups.double(), downs=x.downs.double())
+    wanted = isinstance(x, torch.Tensor) and x.dtype is torch.float32
+    return x.detach().double() if wanted else x
+
+
+def call_of(
+    function: Callable[..., Any], arguments: dict[str, Any]
+) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """Return a function of all that has a gradient, and what to call it with."""
+    wide = {name: in_float64(x) for name, x in arguments.items()}
+    experts = {name: x for name, x in wide.items() if isinstance(x, moe.Experts)}
+    flat = wide | {
+        f"{name}.{part}": getattr(x, part) for name, x in experts.items() for part in ("ups", "downs")
+    }
+    names = [
+        name for name, x in flat.items()
+        if isinstance(x, torch.Tensor) and x.dtype is torch.float64 and x.layout is torch.strided
+        and name not in CONSTANT
+    ]  # fmt: skip
+
+    def call(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given = wide | dict(zip(names, leaves, strict=True))
+        for name, x in experts.items():
+            given[name] = replace(x, ups=given.pop(f"{name}.ups"), downs=given.pop(f"{name}.downs"))
+        out = function(**given)
+        found = out if isinstance(out, tuple) else (out,)
+        return tuple(t.values() if t.layout is torch.sparse_csr else t for t in found)
+
+    return call, [flat[name].clone().requires_grad_() for name in names]
+
+
+def sampled(crow: torch.Tensor, col: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return the entries that `sparse.sddmm` puts into a matrix."""
+    found: torch.Tensor = torch.ops.kernelwright.sparse_sddmm(crow, col, a, b)
+    return found
+
+
+def product(a: Any, panels: Any, bias: Any, gate: Any, residual: Any, curve: int) -> torch.Tensor:
+    """Return what `gemm.matmul` does of packed factors; `pack` takes no float64."""
+    found: torch.Tensor = torch.ops.kernelwright.gemm_matmul(a, panels, bias, gate, residual, curve, 5)
+    return found
+
+
+def of_ops(family: str) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return calls of ops that are checked without the function in front of them."""
+    if family == "sparse":
+        crow, col = torch.tensor([0, 2, 2, 3]), torch.tensor([1, 3, 0])
+        return [(sampled, {"crow": crow, "col": col, "a": torch.randn(3, 2), "b": torch.randn(4, 2)})]
+    shapes = {"a": (3, 4), "panels": (1, 4, 2, 16), "bias": (5,), "gate": (3, 5), "residual": (3, 5)}
+    return [
+        (product, {name: torch.randn(shape) for name, shape in shapes.items()} | {"curve": curve})
+        for curve in (gemm.ACTIVATIONS.values() if family == "gemm" else ())
+    ]
+
+
+def calls_of(family: str) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return a family's calls that promise a gradient; a padded row, by promise, has none."""
+    unpadded = {"padding_idx": None} if family == "embedding" else {}
+    calls = [
+        (function, arguments | unpadded) for function, arguments in LEGAL[family]()
+        if function in DIFFERENTIABLE and not isinstance(arguments.get("b"), gemm.Packed)
+        and arguments.get("activations") != "int8"  # the gradient of float, by promise
+    ]  # fmt: skip
+    return calls + of_ops(family)
+
+
+def test_every_promise_of_a_gradient_has_a_legal_call():
+    assert {function for family in LEGAL for function, _ in calls_of(family)} >= DIFFERENTIABLE
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+@pytest.mark.parametrize("family", [name for name in ops.families() if name not in WITHOUT])
+def test_gradients_are_those_of_differences(family, monkeypatch):
+    torch.manual_seed(0)
+    reached = set()
+    for op in ops.ops_of(ops.family(family)):
+        if op._differentiable:
+            heard = partial(lambda op, check, *given: (reached.add(op.name), check(*given)), op, op.check)
+            monkeypatch.setattr(op, "check", heard)
+    for function, arguments in calls_of(family):
+        call, leaves = call_of(function, arguments)
+        fast = sum(x.numel() for x in leaves) > FEW
+        assert torch.autograd.gradcheck(call, leaves, fast_mode=fast)
+        if function not in ONCE:
+            assert torch.autograd.gradgradcheck(call, leaves, fast_mode=fast)
+    assert reached == {op.name for op in ops.ops_of(ops.family(family)) if op._differentiable}
+
+
+def test_families_without_gradients_are_named():
+    for name in WITHOUT:
+        assert not any(op._differentiable for op in ops.ops_of(ops.family(name)))
+
+
+def test_tokens_without_experts_have_gradients_of_zeros():
+    x, weights = torch.randn(3, 32, requires_grad=True), torch.rand(3, 2, requires_grad=True)
+    packed = moe.pack(torch.randn(4, 64, 32), torch.randn(4, 32, 32))
+    moe.experts(x, packed, weights, torch.full((3, 2), -1)).sum().backward()
+    assert not x.grad.any()
+    assert not weights.grad.any()
