@@ -37,8 +37,8 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "async": {"async": (("async.cpp",), ("-O2",))},
     "pieces": {"pieces": (("wmma.cpp",), ("-O2",))},
     "copies": {
-        "copies": (("wgmma.cpp", "mbarrier.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp", "tcgen05.cpp"),
-                   ("-O2",)),
+        "copies": (("wgmma.cpp", "mbarrier.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
+                    "tcgen05.cpp"), ("-O2",)),
     },
     "sparse": {"sparse": (("sparse.cpp",), ("-O2",))},
     "tensor": {"tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast"))},
@@ -162,7 +162,7 @@ def parts_for(source: str) -> list[str]:
     Example:
         >>> parts_for("q = mbarrier_test(w, m, at);"), parts_for("f.put(t, 1); barrier(w, m, id, n, true, 1);")
         (['async', 'copies'], [])
-        >>> parts_for("load<uint32_t, 4>(w, m, a, GLOBAL, WEAK, 1, got); load<uint32_t, 1>(w, m, a, GLOBAL, WEAK, 2, got);")
+        >>> parts_for("load<uint32_t, 4>(w, m, a, GLOBAL, WEAK, 1, got); store<uint32_t, 1>(w, m, a, put);")
         ['widths']
     """
     called = set(_CALLED.findall(source))

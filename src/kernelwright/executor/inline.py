@@ -34,9 +34,10 @@ from .program import flags_for, target_for, unknown_calls
 _HEADERS: Final = _cudart.HOST / "torch_api"
 _HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
 _STANDARD: Final = re.compile(r"\bstd::(\w+)|^\s*using\s+(namespace\s+std\b)", re.MULTILINE)
-_ALWAYS: Final = frozenset(
-    "vector tuple get tie make_tuple optional nullopt string to_string move forward pair make_pair swap runtime_error "
-    "invalid_argument exception numeric_limits max min abs sqrt pow exp log ceil floor isnan isinf size_t int64_t int32_t uint32_t uint64_t uint8_t int8_t is_same is_same_v".split()
+_ALWAYS: Final = re.compile(
+    "vector|tuple|get|tie|make_tuple|optional|nullopt|string|to_string|move|forward|pair|make_pair|swap|runtime_error|"
+    "invalid_argument|exception|numeric_limits|max|min|abs|sqrt|pow|exp|log|ceil|floor|isnan|isinf|size_t|u?int\\d+_t|"
+    "is_same|is_same_v"
 )
 """What `kw_torch.h` includes of the standard library whatever a source uses."""
 _RESULTS: Final[list[Any]] = []
@@ -82,7 +83,7 @@ def headers_left_out(source: str) -> list[str]:
     """
     used = {name or other for name, other in _STANDARD.findall(source)}
     left = [] if _HALVES.search(source) else ["-DKW_NO_HALVES"]
-    return left + ([] if used - _ALWAYS else ["-DKW_FEW_HEADERS"])
+    return left + (["-DKW_FEW_HEADERS"] if all(map(_ALWAYS.fullmatch, used)) else [])
 
 
 def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float) -> Build:
