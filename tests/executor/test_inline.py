@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.executor import FaultError, NotExecutedError
-from kernelwright.executor.inline import calls_in
+from kernelwright.executor.inline import calls_in, headers_left_out
 from kernelwright.languages import get_language
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 from kernelwright.tasks import load_candidate, load_task
@@ -112,6 +112,20 @@ def test_what_the_small_torch_lacks_is_refused_by_line():
     assert build.status is BuildStatus.UNAVAILABLE
     assert "cuda_sources(19)" in build.diagnostics
     assert "erfinv" in build.diagnostics
+
+
+def test_headers_that_a_source_does_not_use_are_left_out_and_those_that_it_uses_are_there(load):
+    assert headers_left_out(CANDIDATE) == ["-DKW_NO_HALVES", "-DKW_FEW_HEADERS"]
+    words = CANDIDATE.replace(
+        "  x = x.contiguous();",
+        "  std::map<int, at::Half> kept; std::ostringstream said; said << x.sizes();\n"
+        "  TORCH_CHECK(kept.empty() && said.str()[0] != '[', said.str(), ' ', 2.5);",
+    )
+    assert headers_left_out(words) == []
+    with pytest.raises(RuntimeError, match=r"\[3, 2\] 2\.5"):
+        load(words)(torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="mirror not implemented for int32"):
+        load(CANDIDATE)(torch.ones(2, 2, dtype=torch.int32))
 
 
 def test_sources_that_are_put_together_at_run_time_are_refused_by_line():

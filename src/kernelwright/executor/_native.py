@@ -4,6 +4,7 @@ The fields of `Launch`, `Finding` and `SiteCount` are those of `native/engine.h`
 """
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -31,8 +32,12 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "warps": (("memory.cpp", "sync.cpp", "launch.cpp"), ("-O2",)),
         "numbers": (("numbers.cpp",), ("-O3", "-frounding-math")),
     },
+    "widths": {"widths": (("widths.cpp",), ("-O2",))},
+    "atomics": {"atomics": (("atomics.cpp",), ("-O2",))},
+    "async": {"async": (("async.cpp",), ("-O2",))},
+    "pieces": {"pieces": (("wmma.cpp",), ("-O2",))},
     "copies": {
-        "copies": (("wgmma.cpp", "mbarrier.cpp", "wmma.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
+        "copies": (("wgmma.cpp", "mbarrier.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
                     "tcgen05.cpp"), ("-O2",)),
     },
     "sparse": {"sparse": (("sparse.cpp",), ("-O2",))},
@@ -40,10 +45,15 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 }  # fmt: skip
 """The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call
 them. Files of a unit are compiled as one, since their headers take longer than most of them."""
+_NEEDS: Final = {"pieces": ("widths",), "copies": ("async",)}
+"""What a part calls of others, which are loaded before it."""
 _ENGINE: Final = "warps"
 _FUNCTION: Final = re.compile(r"^[A-Za-z][\w:<>*& ]*?\b(\w+)\(", re.MULTILINE)
 """A function of a file or header, where its declaration or definition begins."""
-_CALLED: Final = re.compile(r"\b(\w+)\(")
+_CALLED: Final = re.compile(r"\b(\w+)(?:<\w+>)?\(")
+_ACCESS: Final = re.compile(r"\b(?:load|store)<uint(\d+)_t, (\d)>\(")
+_COMMON_BYTES: Final = (4, 8)
+"""What loads and stores of the engine itself give a lane (`memory.cpp`); others are in `widths.cpp`."""
 _MORE_HEADERS: Final = ("tcgen05.h", "video.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
@@ -151,10 +161,16 @@ def parts_for(source: str) -> list[str]:
 
     Example:
         >>> parts_for("q = mbarrier_test(w, m, at);"), parts_for("f.put(t, 1); barrier(w, m, id, n, true, 1);")
-        (['copies'], [])
+        (['async', 'copies'], [])
+        >>> parts_for("load<uint32_t, 4>(w, m, a, GLOBAL, WEAK, 1, got); store<uint32_t, 1>(w, m, a, put);")
+        ['widths']
     """
     called = set(_CALLED.findall(source))
-    return [name for name in _PARTS if name != _ENGINE and called & _functions(name)]
+    wanted = {name for name in _PARTS if name != _ENGINE and called & _functions(name)}
+    if any(int(bits) // 8 * int(count) not in _COMMON_BYTES for bits, count in _ACCESS.findall(source)):
+        wanted.add("widths")
+    wanted.update(needed for name in tuple(wanted) for needed in _NEEDS.get(name, ()))
+    return [name for name in _PARTS if name in wanted]
 
 
 def kernel_libraries(source: str) -> list[Path]:
@@ -259,7 +275,10 @@ def key(*parts: bytes) -> str:
 
 
 def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
-    """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole."""
+    """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole.
+
+    Who asks for one that another thread or process is building waits for it.
+    """
     for prebuilt in _PREBUILT:
         if (prebuilt / f"{name}.so").is_file():
             return prebuilt / f"{name}.so"
@@ -267,8 +286,15 @@ def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as scratch:
+    with (
+        path.with_suffix(".lock").open("w") as lock,
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as scratch,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.is_file():
+            return path
         made = Path(scratch) / "made.so"
         build(Path(scratch), made)
         made.replace(path)
+        path.with_suffix(".lock").unlink(missing_ok=True)
     return path

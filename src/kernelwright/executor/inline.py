@@ -12,6 +12,7 @@ error names the line), arguments that are lists, `torch.cuda` in Python.
 import ast
 import ctypes
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,14 @@ from .device import device
 from .program import flags_for, target_for, unknown_calls
 
 _HEADERS: Final = _cudart.HOST / "torch_api"
+_HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
+_STANDARD: Final = re.compile(r"\bstd::(\w+)|^\s*using\s+(namespace\s+std\b)", re.MULTILINE)
+_ALWAYS: Final = re.compile(
+    "vector|tuple|get|tie|make_tuple|optional|nullopt|string|to_string|move|forward|pair|make_pair|swap|runtime_error|"
+    "invalid_argument|exception|numeric_limits|max|min|abs|sqrt|pow|exp|log|ceil|floor|isnan|isinf|size_t|u?int\\d+_t|"
+    "is_same|is_same_v"
+)
+"""What `kw_torch.h` includes of the standard library whatever a source uses."""
 _RESULTS: Final[list[Any]] = []
 _IS_CUDA: Final = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]  # a property of C
 
@@ -63,6 +72,20 @@ def key_of(call: Mapping[str, Any]) -> str:
                        *_texts(call.get("functions")))  # fmt: skip
 
 
+def headers_left_out(source: str) -> list[str]:
+    """Return the words for nvcc by which `kw_torch.h` leaves out headers that a source does not use.
+
+    Example:
+        >>> headers_left_out("std::vector<torch::Tensor> f(torch::Tensor x) { return {x}; }")
+        ['-DKW_NO_HALVES', '-DKW_FEW_HEADERS']
+        >>> headers_left_out("AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, n, [&] { std::cout << n; })")
+        []
+    """
+    used = {name or other for name, other in _STANDARD.findall(source)}
+    left = [] if _HALVES.search(source) else ["-DKW_NO_HALVES"]
+    return left + (["-DKW_FEW_HEADERS"] if all(map(_ALWAYS.fullmatch, used)) else [])
+
+
 def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float) -> Build:
     """Build the library of a call of `load_inline` in a folder, named by its key."""
     name = key_of(call)
@@ -76,7 +99,7 @@ def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s:
     (folder / f"{name}.cu").write_text(f'#include "kw_torch.h"\n{source}{glue}')
     words = [
         nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-        f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.so",
+        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.so",
     ]  # fmt: skip
     with _cudart.linked(nvcc, folder) as runtime:
         done = run_tool(

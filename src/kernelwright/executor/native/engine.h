@@ -1,9 +1,10 @@
 // The engine's own state: a launch, its blocks, warps as fibres, findings. Shared with Python by ctypes
 // (_native.py): `Launch`, `Finding` and `SiteCount` must have the same fields there.
 #pragma once
+#include <pthread.h>
+#include <time.h>
+
 #include <atomic>
-#include <chrono>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -68,14 +69,28 @@ using WarpClock = uint32_t[32];
 struct Knowledge { uint32_t clock[32]; };
 struct SyncVariable { std::unordered_map<uint32_t, Knowledge> known; bool all = false; };
 
+// In place of <mutex> and <chrono>, whose headers take longer than this one.
+struct Lock { pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; };
+struct Hold {
+  Lock& lock;
+  explicit Hold(Lock& l) : lock(l) { pthread_mutex_lock(&lock.held); }
+  ~Hold() { pthread_mutex_unlock(&lock.held); }
+  Hold(const Hold&) = delete;
+};
+inline double now_s() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
 struct LaunchState {
-  std::mutex finding_lock, sync_lock;
+  Lock finding_lock, sync_lock;
   std::unordered_map<uint64_t, SyncVariable> variables;
   std::atomic<uint64_t> next{0};
   std::atomic<uint32_t> stopped{0};
   std::atomic<uint64_t> steps{0};
   uint64_t stride = 1, shift = 0;  // of the order of blocks
-  std::chrono::steady_clock::time_point end;
+  double end_s = 0;
 };
 
 struct Clocks {

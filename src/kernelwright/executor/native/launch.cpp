@@ -2,14 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <numeric>
-#include <thread>
-#if !defined(__x86_64__)
-#include <ucontext.h>
-#endif
-
 #include "engine.h"
+#include "fibers.h"
 
 namespace kw {
 namespace {
@@ -17,56 +11,6 @@ constexpr uint32_t MOST_QUIET = 20000;  // rounds after which warps that only lo
 constexpr uint32_t MOST_RESIDENT = 64;  // blocks at once on one thread of the host, where they wait for each other
 thread_local Warp* current = nullptr;
 }  // namespace
-
-#if defined(__x86_64__)
-// Saves what a callee must keep on the old stack, goes on on the new one.
-extern "C" void kw_switch(void** from, void* to);
-asm(R"(
-.text
-.globl kw_switch
-.hidden kw_switch
-.type kw_switch,@function
-kw_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-)");
-static void* prepare(char* stack, size_t size, void (*start)()) {
-  uintptr_t top = (reinterpret_cast<uintptr_t>(stack) + size) & ~uintptr_t(63);
-  void** sp = reinterpret_cast<void**>(top);
-  *--sp = nullptr;  // where `start` would return to: it never does
-  *--sp = reinterpret_cast<void*>(start);
-  for (int i = 0; i < 6; i++) *--sp = nullptr;
-  return sp;
-}
-#else
-extern "C" void kw_switch(void** from, void* to) {
-  ucontext_t mine;
-  *from = &mine;
-  swapcontext(&mine, static_cast<ucontext_t*>(to));
-}
-static void* prepare(char* stack, size_t size, void (*start)()) {
-  auto* c = reinterpret_cast<ucontext_t*>(stack + size - sizeof(ucontext_t) - 64);
-  getcontext(c);
-  c->uc_stack.ss_sp = stack;
-  c->uc_stack.ss_size = size - sizeof(ucontext_t) - 64;
-  c->uc_link = nullptr;
-  makecontext(c, start, 0);
-  return c;
-}
-#endif
 
 AtEnd at_end{};
 static void copies_left(Warp* w);
@@ -90,7 +34,7 @@ void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uin
   Launch* l = w->launch;
   LaunchState* s = state_of(l);
   uint32_t other_site = other ? uint32_t(other >> 19) & 16383 : ~0u;
-  std::lock_guard<std::mutex> hold(s->finding_lock);
+  Hold hold(s->finding_lock);
   l->all_findings++;
   for (uint32_t i = 0; i < l->found; i++) {
     Finding& f = l->findings[i];
@@ -138,7 +82,7 @@ void look(Warp* w, bool spinning) {
   uint64_t more = w->steps - w->told, all = s->steps.fetch_add(more) + more;
   w->told = w->steps;
   if (all > w->launch->budget) stop(w, BUDGET, ~0u);
-  if (std::chrono::steady_clock::now() > s->end) stop(w, DEADLINE, ~0u);
+  if (now_s() > s->end_s) stop(w, DEADLINE, ~0u);
   if (s->stopped) stop(w, OK, ~0u);
   w->fiber->spun = spinning;
   switch_out(w);
@@ -260,14 +204,18 @@ static bool is_deadlocked(const Cluster* c) {
   return !over;
 }
 
+static bool holds(const std::vector<Warp*>& all, const Warp* w) {
+  for (const Warp* one : all) if (one == w) return true;
+  return false;
+}
 static void report_deadlock(Cluster* c) {
   for (Block* b : c->blocks)
     for (Warp& w : b->warps) {
       if (c->stuck && w.fiber->state == READY) fail(&w, DEADLOCK, w.fiber->waits_at, w.alive);
       if (w.fiber->state != AT_BARRIER) continue;
       for (Barrier& bar : b->barriers)
-        if (std::find(bar.waiting.begin(), bar.waiting.end(), &w) != bar.waiting.end()) fail(&w, DEADLOCK, bar.site, w.alive);
-      if (std::find(c->waiting.begin(), c->waiting.end(), &w) != c->waiting.end()) fail(&w, DEADLOCK, c->site, w.alive);
+        if (holds(bar.waiting, &w)) fail(&w, DEADLOCK, bar.site, w.alive);
+      if (holds(c->waiting, &w)) fail(&w, DEADLOCK, c->site, w.alive);
     }
 }
 
@@ -276,7 +224,7 @@ static void retire(Block* b, Worker* k) {
   for (Warp& w : b->warps) steps += w.steps - w.told;
   k->state->steps += steps;
   if (k->state->steps > k->launch->budget) halt(k->launch, BUDGET, ~0u);
-  if (std::chrono::steady_clock::now() > k->state->end) halt(k->launch, DEADLINE, ~0u);
+  if (now_s() > k->state->end_s) halt(k->launch, DEADLINE, ~0u);
   __atomic_fetch_add(&k->launch->blocks_done, 1, __ATOMIC_RELAXED);
 }
 
@@ -348,7 +296,8 @@ struct Residents {
   }
 };
 
-static void work(Worker* k) {
+static void* work(void* worker) {
+  Worker* k = static_cast<Worker*>(worker);
   Residents r{k};
   while (!k->state->stopped) {
     if (r.resident.empty() && !r.admit()) break;
@@ -362,7 +311,9 @@ static void work(Worker* k) {
     if (!went_on && r.resident.size() * r.k->launch->cluster[0] * r.k->launch->cluster[1] * r.k->launch->cluster[2] < MOST_RESIDENT) r.admit();
   }
   for (char* stack : k->stacks) munmap(stack, k->launch->stack_bytes);
+  return nullptr;
 }
+static uint64_t divisor(uint64_t a, uint64_t b) { return b ? divisor(b, a % b) : a; }  // the greatest common one
 }  // namespace kw
 
 using namespace kw;
@@ -370,24 +321,28 @@ using namespace kw;
 extern "C" __attribute__((visibility("default"))) void kw_launch(Launch* l) {
   LaunchState s;
   l->state = &s;
-  s.end = std::chrono::steady_clock::now() + std::chrono::microseconds(int64_t(l->deadline_s * 1e6));
+  s.end_s = now_s() + l->deadline_s;
   uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2] / (uint64_t(l->cluster[0]) * l->cluster[1] * l->cluster[2]);
   if (l->seed) {  // another order of the blocks: a stride without a common divisor with their number
     uint64_t x = l->seed * 0x9e3779b97f4a7c15ull + 1;
     s.shift = shuffled(x) % total;
-    do s.stride = 1 + shuffled(x) % total; while (std::gcd(s.stride, total) != 1);
+    do s.stride = 1 + shuffled(x) % total; while (divisor(s.stride, total) != 1);
   }
-  uint32_t n = uint32_t(std::min<uint64_t>(std::max(l->threads, 1u), total));
+  uint64_t asked = l->threads ? l->threads : 1;
+  uint32_t n = uint32_t(asked < total ? asked : total);
   std::vector<Worker> workers(n);
-  std::vector<std::thread> threads;
+  std::vector<pthread_t> threads;
   for (Worker& k : workers) {
     k.launch = l, k.state = &s;
     k.counts.assign(2 * size_t(l->basic_blocks), 0);
     k.sites.assign(l->site_count, SiteCount{});
   }
-  for (uint32_t i = 1; i < n; i++) threads.emplace_back(work, &workers[i]);
+  for (uint32_t i = 1; i < n; i++) {
+    pthread_t t;
+    if (pthread_create(&t, nullptr, work, &workers[i]) == 0) threads.push_back(t);
+  }
   work(&workers[0]);
-  for (std::thread& t : threads) t.join();
+  for (pthread_t t : threads) pthread_join(t, nullptr);
   for (Worker& k : workers) {
     for (size_t i = 0; i < k.counts.size(); i++) l->counts[i] += k.counts[i];
     for (size_t i = 0; i < k.sites.size(); i++) {

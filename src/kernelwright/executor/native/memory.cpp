@@ -1,5 +1,6 @@
-// Loads, stores and atomics, each lane checked: bounds, alignment, initialised bytes, races; and counted.
-#include "accesses.h"
+// Accesses to memory, each lane checked: bounds, alignment, initialised bytes, races; and counted. Loads and stores of
+// four and eight bytes a lane, which most kernels have.
+#include "forms.h"
 
 namespace kw {
 namespace {
@@ -146,6 +147,8 @@ uint32_t wavefronts(const b64& address, Mask m, uint32_t size) {
   }
   return total;
 }
+}  // namespace
+
 // Whether all lanes stand side by side: one check then serves all.
 bool side_by_side(const b64& address, Mask m, uint32_t size) {
   if (m != ~Mask(0)) return false;
@@ -165,10 +168,8 @@ void count(Warp* w, const b64& address, Mask m, uint32_t size, Space s, uint32_t
   else if (joined && global) c.units += ((first_address + LANES * size - 1) >> 5) - (first_address >> 5) + 1;
   else c.units += shared ? wavefronts(address, m, size) : global ? sectors(address, m, size) : 1;
 }
-}  // namespace
-
 // The name of a place in memory for `synchronise`, the same for every block that reaches it.
-static uint64_t name_of(const Warp* w, uint64_t address, Space s) {
+uint64_t name_of(const Warp* w, uint64_t address, Space s) {
   if (s != SHARED && s != CLUSTER && (s != GENERIC || address - SHARED_BASE >= WINDOW)) return address;
   uint32_t offset;
   const Block* b = owner_of(w, address, &offset);
@@ -178,136 +179,9 @@ static uint64_t name_of(const Warp* w, uint64_t address, Space s) {
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared) {
   Place p = checked(a, s, is_atomic);
   if (shared) *shared = p.space == SHARED;
-  return p.data;
+  return a.write && p.space == PARAM ? nullptr : p.data;
 }
 
-template <class U, int N>
-void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out) {
-  constexpr uint32_t size = sizeof(U) * N;
-  alignas(64) U r[N][LANES] = {};
-  if (o != WEAK) w->block->cluster->polled = true;
-  const bool joined = side_by_side(address, m, size);
-  if (m && has(w, COUNT)) count(w, address, m, size, s, site, joined);
-  const Accesses all(w, s, address.at(first_lane(m)), site);
-  if (const uint8_t* p = joined && o == WEAK ? all.side_by_side<size, false>(address.at(0)) : nullptr) {
-    for (int i = 0; i < LANES; i++)
-      for (int n = 0; n < N; n++) memcpy(&r[n][i], p + i * size + n * sizeof(U), sizeof(U));
-  } else {
-    KW_EACH_LANE(i, m) {
-      const uint8_t* q = o == WEAK ? all.at<size, false>(int(i), address.at(i))
-                                   : reach({w, int(i), false, true, false, site, size, address.at(i), nullptr, nullptr}, s, false, nullptr);
-      if (!q) continue;
-      for (int n = 0; n < N; n++) memcpy(&r[n][i], q + n * sizeof(U), sizeof(U));
-      if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
-    }
-  }
-  for (int n = 0; n < N; n++) memcpy(&out[n], r[n], sizeof(V<U>));
-}
-
-template <class U, int N>
-void store(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, const V<U>* in) {
-  constexpr uint32_t size = sizeof(U) * N;
-  if (!m) return;
-  alignas(64) U r[LANES][N];
-  for (int n = 0; n < N; n++)
-    for (int i = 0; i < LANES; i++) r[i][n] = in[n].at(i);
-  const bool joined = side_by_side(address, m, size);
-  if (has(w, COUNT)) count(w, address, m, size, s, site, joined);
-  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);
-  const Accesses all(w, s, address.at(first_lane(m)), site);
-  if (uint8_t* p = joined && o == WEAK ? all.side_by_side<size, true>(address.at(0)) : nullptr) {
-    memcpy(p, r, size * LANES);
-    return;
-  }
-  KW_EACH_LANE(i, m) {
-    uint8_t* p = o == WEAK ? all.ordinary<size, true>(int(i), address.at(i)) : nullptr;
-    if (!p) {
-      Place q = checked({w, int(i), true, o != WEAK, false, site, size, address.at(i), nullptr, reinterpret_cast<uint8_t*>(r[i])}, s, false);
-      p = q.space == PARAM ? nullptr : q.data;
-    }
-    if (p) memcpy(p, r[i], size);
-  }
-}
-
-namespace {
-template <class T> T combine(Atomic op, T old, T a, T b) {
-  if constexpr (std::is_floating_point<T>::value) {
-    switch (op) {
-      case ADD: return old + a;
-      case MIN: return extreme<false, false, T>(old, a);
-      case MAX: return extreme<true, false, T>(old, a);
-      default: return a;
-    }
-  } else {
-    using U = Unsigned<T>;
-    switch (op) {
-      case ADD: return T(U(old) + U(a));
-      case MIN: return old < a ? old : a;
-      case MAX: return old > a ? old : a;
-      case AND: return old & a;
-      case OR: return old | a;
-      case XOR: return old ^ a;
-      case EXCH: return a;
-      case CAS: return old == a ? b : old;
-      case INC: return old >= a ? 0 : old + 1;
-      case DEC: return old == 0 || old > a ? a : old - 1;
-    }
-    return a;
-  }
-}
-template <class U, class F>
-void update(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out, F f) {
-  if (m && has(w, COUNT)) count(w, address, m, sizeof(U), s, site, false);
-  alignas(64) U r[LANES] = {};
-  w->block->cluster->polled = true;
-  uint32_t turn = w->launch->seed ? uint32_t(shuffled(w->block->random)) & 31 : 0;
-  for (uint32_t k = 0; k < LANES; k++) {
-    uint32_t i = (k + turn) & 31;
-    if (!((m >> i) & 1)) continue;
-    if (has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);  // publish before others can see
-    Place p = checked({w, int(i), true, true, false, site, sizeof(U), address.at(i), nullptr, nullptr}, s, true);
-    if (!p.data) continue;
-    U* at = reinterpret_cast<U*>(p.data);
-    U old = __atomic_load_n(at, __ATOMIC_SEQ_CST);
-    while (!__atomic_compare_exchange_n(at, &old, f(old, i), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
-    r[i] = old;
-    if (has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);  // learn what was seen
-  }
-  if (out) memcpy(out, r, sizeof r);
-}
-}  // namespace
-
-template <class T>
-void atomic(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, Atomic op, const V<T>& a, const V<T>& b, V<T>* old) {
-  using U = Unsigned<T>;
-  V<U> before;
-  update<U>(w, m, address, s, o, site, &before, [&](U x, int i) { return bits<U>(combine<T>(op, bits<T>(x), a.at(i), b.at(i))); });
-  if (old) *old = bits<V<T>>(before);
-}
-
-template <class U>
-void atomic_half(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, Atomic op, bool brain, const V<U>& a, V<U>* old) {
-  auto one = [&](uint16_t x, uint16_t y) -> uint16_t {
-    double p = brain ? to_float(bfloat{x}) : to_float(half{x}), q = brain ? to_float(bfloat{y}) : to_float(half{y});
-    double r = combine<double>(op, p, q, q);
-    return brain ? from_double<bfloat>(r).u : from_double<half>(r).u;
-  };
-  update<U>(w, m, address, s, o, site, old, [&](U x, int i) {
-    U r = 0;
-    for (unsigned k = 0; k < sizeof(U) / 2; k++) r |= U(one(uint16_t(x >> (16 * k)), uint16_t(a.at(i) >> (16 * k)))) << (16 * k);
-    return r;
-  });
-}
-
-#define KW_ACCESS(U, N)                                                                      \
-  template void load<U, N>(Warp*, Mask, const b64&, Space, Order, uint32_t, V<U>*);          \
-  template void store<U, N>(Warp*, Mask, const b64&, Space, Order, uint32_t, const V<U>*);
-#define KW_ACCESSES(U) KW_ACCESS(U, 1) KW_ACCESS(U, 2) KW_ACCESS(U, 4)
-KW_ACCESSES(uint8_t) KW_ACCESSES(uint16_t) KW_ACCESSES(uint32_t) KW_ACCESSES(uint64_t)
-KW_ACCESS(uint16_t, 8) KW_ACCESS(uint32_t, 8)
-#define KW_ATOMIC(T) \
-  template void atomic<T>(Warp*, Mask, const b64&, Space, Order, uint32_t, Atomic, const V<T>&, const V<T>&, V<T>*);
-KW_ATOMIC(uint16_t) KW_ATOMIC(uint32_t) KW_ATOMIC(int32_t) KW_ATOMIC(uint64_t) KW_ATOMIC(int64_t) KW_ATOMIC(float) KW_ATOMIC(double)
-template void atomic_half<uint16_t>(Warp*, Mask, const b64&, Space, Order, uint32_t, Atomic, bool, const b16&, b16*);
-template void atomic_half<uint32_t>(Warp*, Mask, const b64&, Space, Order, uint32_t, Atomic, bool, const b32&, b32*);
+KW_ACCESS(uint8_t, 4) KW_ACCESS(uint16_t, 2) KW_ACCESS(uint32_t, 1)
+KW_ACCESS(uint16_t, 4) KW_ACCESS(uint32_t, 2) KW_ACCESS(uint64_t, 1)
 }  // namespace kw

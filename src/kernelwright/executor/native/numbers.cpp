@@ -1,7 +1,7 @@
 // Directed roundings (this file is compiled with -frounding-math), and matrix instructions.
 #include <cfenv>
 
-#include "engine.h"
+#include "reals.h"
 
 namespace kw {
 namespace {

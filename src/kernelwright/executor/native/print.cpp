@@ -107,7 +107,7 @@ b32 print(Warp* w, Mask m, const b64& format, const b64& arguments, uint32_t sit
     out += formatted(r, r.text(format.at(i)));
     taken.set(i, r.ok ? r.taken : ~0u);
   }
-  std::lock_guard<std::mutex> hold(state_of(l)->finding_lock);
+  Hold hold(state_of(l)->finding_lock);
   for (char c : out) {
     if (l->printed_bytes < l->most_printed) l->printed[l->printed_bytes] = c;
     l->printed_bytes++;

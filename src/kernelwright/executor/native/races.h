@@ -24,7 +24,8 @@ inline uint64_t touch_of(const Warp* w, int lane, bool strong, uint32_t site) {
          uint64_t(site & 16383) << 19 | w->clocks->known[w->index];
 }
 
-inline bool is_ordered(const Warp* w, int lane, Touch t, bool shared) {
+// Not inlined, nor is what follows from its answer: it is asked by every form of access, and seldom.
+inline __attribute__((noinline)) bool is_ordered(const Warp* w, int lane, Touch t, bool shared) {
   uint32_t warp = t.thread() >> 5, other = t.thread() & 31;
   if (t.block() != w->block->index) {
     if (w->block->knows_all || (shared && !w->block->cluster->holds(t.block()))) return true;  // an earlier block's
@@ -61,7 +62,7 @@ inline bool differ_by_rounding(const uint8_t* x, const uint8_t* y, uint32_t byte
   return bytes % 4 == 0;
 }
 
-inline void conflict(const Access& a, uint64_t other, uint32_t at, uint32_t bytes) {
+inline __attribute__((noinline)) void conflict(const Access& a, uint64_t other, uint32_t at, uint32_t bytes) {
   Touch t{other};
   if (a.fresh && memcmp(a.before + at, a.fresh + at, bytes) == 0) return;
   bool same = t.block() == a.w->block->index && (t.thread() >> 5) == a.w->index && t.site() == (a.site & 16383);
@@ -116,11 +117,11 @@ inline void tick(Warp* w) {
 }
 
 // An atomic or volatile access: publishes what the last fence covered, learns what others published here.
-inline void synchronise(Warp* w, int lane, uint64_t address, Order o, bool reads, bool writes) {
+inline __attribute__((noinline)) void synchronise(Warp* w, int lane, uint64_t address, Order o, bool reads, bool writes) {
   LaunchState* s = state_of(w->launch);
   Clocks* c = w->clocks;
   bool releases = writes && (o == RELEASE || o == BOTH || c->has_fence);
-  std::lock_guard<std::mutex> hold(s->sync_lock);
+  Hold hold(s->sync_lock);
   auto found = s->variables.find(address);
   if (reads && found != s->variables.end()) {
     if (found->second.all) w->block->knows_all = true;

@@ -110,7 +110,7 @@ inline double add_to_odd(double a, double b) {
   return s;
 }
 
-// Directed roundings of float and double: compiled where the rounding mode is honoured (engine.cpp).
+// Directed roundings of float and double: compiled where the rounding mode is honoured (numbers.cpp).
 float add_rounded(float a, float b, Round how);
 double add_rounded(double a, double b, Round how);
 float mul_rounded(float a, float b, Round how);

@@ -1,96 +1,7 @@
 // What host code of CUDA extensions uses of torch's C++ API, for tensors of the CPU that stand in for a GPU's. Everything
 // that computes or allocates is asked of Python (`inline.py`). What is not declared here does not compile.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <stdint.h>
-#include <tvm/ffi/c_api.h>
-
-#include <functional>
-#include <initializer_list>
-#include <map>
-#include <optional>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-namespace c10 {
-struct Raised {};  // an error that is set already
-
-enum class DeviceType { CPU, CUDA };
-enum class ScalarType { Float, Double, Half, BFloat16, Int, Long, Short, Char, Byte, Bool };
-using Half = __half;
-using BFloat16 = __nv_bfloat16;
-constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
-constexpr ScalarType kFloat = ScalarType::Float, kFloat32 = kFloat, kDouble = ScalarType::Double, kFloat64 = kDouble,
-    kHalf = ScalarType::Half, kFloat16 = kHalf, kBFloat16 = ScalarType::BFloat16, kInt = ScalarType::Int, kInt32 = kInt,
-    kLong = ScalarType::Long, kInt64 = kLong, kShort = ScalarType::Short, kInt16 = kShort, kChar = ScalarType::Char,
-    kInt8 = kChar, kByte = ScalarType::Byte, kUInt8 = kByte, kBool = ScalarType::Bool;
-template <class T> struct type_of;
-#define KW_TYPE(type, name) template <> struct type_of<type> { static constexpr ScalarType value = ScalarType::name; };
-KW_TYPE(float, Float) KW_TYPE(double, Double) KW_TYPE(__half, Half) KW_TYPE(__nv_bfloat16, BFloat16) KW_TYPE(int32_t, Int)
-KW_TYPE(int64_t, Long) KW_TYPE(long long, Long) KW_TYPE(int16_t, Short) KW_TYPE(int8_t, Char) KW_TYPE(uint8_t, Byte)
-KW_TYPE(bool, Bool)
-#undef KW_TYPE
-inline const char* name_of(ScalarType t) {
-  static const char* names[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8", "uint8", "bool"};
-  return names[int(t)];
-}
-inline std::ostream& operator<<(std::ostream& out, ScalarType t) { return out << name_of(t); }
-inline const char* toString(ScalarType t) { return name_of(t); }
-
-struct Error : std::runtime_error { using std::runtime_error::runtime_error; };
-template <class... T> [[noreturn]] void fail(const char* condition, const T&... words) {
-  std::ostringstream out;
-  if (sizeof...(words) == 0) out << "Expected " << condition << " to be true, but got false.";
-  ((out << words), ...);
-  throw Error(out.str());
-}
-
-struct Device {
-  Device(DeviceType type = kCUDA, int index = 0) : kind(type), number(index) {}
-  Device(const std::string& name) : Device(name.rfind("cuda", 0) == 0 ? kCUDA : kCPU) {}
-  bool is_cuda() const { return kind == kCUDA; }
-  bool is_cpu() const { return kind == kCPU; }
-  DeviceType type() const { return kind; }
-  int index() const { return number; }
-  bool operator==(const Device& d) const { return kind == d.kind; }
-  bool operator!=(const Device& d) const { return kind != d.kind; }
-  DeviceType kind;
-  int number;
-};
-inline std::ostream& operator<<(std::ostream& out, const Device& d) { return out << (d.is_cuda() ? "cuda:0" : "cpu"); }
-
-struct TensorOptions {
-  ScalarType type = kFloat;
-  TensorOptions() = default;
-  TensorOptions(ScalarType t) : type(t) {}
-  TensorOptions(DeviceType) {}
-  TensorOptions(Device) {}
-  TensorOptions dtype(ScalarType t) const { TensorOptions o = *this; o.type = t; return o; }
-  TensorOptions device(Device) const { return *this; }
-  TensorOptions device(DeviceType, int = 0) const { return *this; }
-  TensorOptions requires_grad(bool) const { return *this; }
-};
-
-struct Sizes : std::vector<int64_t> {
-  using std::vector<int64_t>::vector;
-  Sizes(const std::vector<int64_t>& v) : std::vector<int64_t>(v) {}
-  std::vector<int64_t> vec() const { return *this; }
-  Sizes slice(size_t from) const { return Sizes(begin() + from, end()); }
-};
-using IntArrayRef = Sizes;
-inline std::ostream& operator<<(std::ostream& out, const Sizes& sizes) {
-  out << '[';
-  for (size_t i = 0; i < sizes.size(); i++) out << (i ? ", " : "") << sizes[i];
-  return out << ']';
-}
-}  // namespace c10
+#include "kw_types.h"
 
 namespace at {
 using namespace c10;
@@ -316,12 +227,17 @@ struct arg {
   template <class T> arg& operator=(const T&) { return *this; }
 };
 struct module_ {
-  std::map<std::string, std::function<void(const TVMFFIAny*, int)>> functions;
+  struct Function {
+    const char* name;
+    void (*f)();
+    void (*with)(void (*f)(), const TVMFFIAny* given, int count);
+  };
+  std::vector<Function> functions;
   template <class R, class... A, class... Rest> void def(const char* name, R (*f)(A...), const Rest&...) {
-    functions[name] = [f](const TVMFFIAny* given, int count) {
+    functions.push_back({name, reinterpret_cast<void (*)()>(f), [](void (*held)(), const TVMFFIAny* given, int count) {
       if (count != int(sizeof...(A))) ::c10::fail("", "the function takes ", sizeof...(A), " arguments, not ", count);
-      call(f, given, std::index_sequence_for<A...>());
-    };
+      call(reinterpret_cast<R (*)(A...)>(held), given, std::index_sequence_for<A...>());
+    }});
   }
   const char* doc = "";
   const char* const& operator()() const { return doc; }
@@ -370,10 +286,8 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_kw_extension(voi
                                                                                   TVMFFIAny* result) {
   try {
     result->type_index = kTVMFFINone, result->zero_padding = 0, result->v_int64 = 0;
-    int64_t number = given[0].v_int64;
-    auto at = pybind11::the_module().functions.begin();
-    std::advance(at, number);
-    at->second(given + 1, count - 1);
+    const auto& called = pybind11::the_module().functions[size_t(given[0].v_int64)];
+    called.with(called.f, given + 1, count - 1);
     return 0;
   } catch (const c10::Raised&) {
     return -1;
@@ -385,6 +299,6 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_kw_extension(voi
 extern "C" __attribute__((visibility("default"))) const char* kw_functions() {
   static std::string names;
   names.clear();
-  for (auto& [name, f] : pybind11::the_module().functions) names += name + "\n";
+  for (const auto& f : pybind11::the_module().functions) names += std::string(f.name) + "\n";
   return names.c_str();
 }
