@@ -16,7 +16,7 @@ from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
 from ._records import RegionOutcome
-from ._whole_task import WholeTask, whole_task
+from ._whole_task import WholeTask
 from ._wrong_layer import wrong_layer
 from .pieces import Unprintable
 
@@ -75,7 +75,7 @@ def search_whole(
         say: Tells what happens.
     """
     try:
-        whole = whole_task(plan.loaded, plan.captured, plan.timed)
+        whole = plan.as_task()
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
     place, share = options["store"], None

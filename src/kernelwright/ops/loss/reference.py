@@ -17,7 +17,8 @@ def losses_of(
         logits = logits + bias.to(wide)
     if softcap:
         logits = torch.tanh(logits / softcap) * softcap
-    surprise = -torch.log_softmax(logits, 1)  # of logits less the largest: a log-sum-exp would be rounded to that
+    # Of logits less the largest: a log-sum-exp would be rounded to that one's last bit.
+    surprise = -torch.log_softmax(logits, 1)
     kept = target != ignore_index
     chosen = surprise.gather(1, torch.where(kept, target, 0)[:, None])[:, 0]
     losses = (1 - label_smoothing) * chosen
