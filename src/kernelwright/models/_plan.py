@@ -78,7 +78,8 @@ class Planned:
             TaskError: the model cannot be judged.
             InputError: it exists in memory alone, and its graph breaks.
         """
-        return self.whole or whole_task(self.loaded, self.captured, self.timed)
+        whole = self.whole or whole_task(self.loaded, self.captured, self.timed)
+        return replace(whole, task=self.loaded.judged(whole.task))
 
 
 def plan(

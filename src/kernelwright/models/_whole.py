@@ -144,10 +144,10 @@ def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) 
     wrong = next((e for e in tried if e.verdict is not None and e.verdict.failure == "correct"), None)
     layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
     where = f"; the first wrong one is wrong from {layer} on" if layer else ""
-    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}{where}")
+    return WholeFound(run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}")
 
 
-def _ends_of(tried: Sequence[Evaluation]) -> str:
+def ends_of(tried: Sequence[Evaluation]) -> str:
     """Say what became of the programs that were tried, what happened most often first."""
     ends = Counter(f"{e.decision.status}: {e.decision.reason}" for e in tried)
     told = "; ".join(f"{count} {end}" for end, count in ends.most_common(_TOLD_ENDS))
