@@ -3,6 +3,7 @@
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,6 +70,19 @@ def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan
     assert world.asked[-1] == (False, "kernels for norms.0")
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
     assert model_result("last", world.store) == result
+
+
+def test_what_became_of_the_kernels_of_a_region_is_said_where_none_was_accepted(
+    world, small_plan, monkeypatch
+):
+    names = tasks_of(small_plan)
+    world.found, world.effects = {names["norms.0"]: 2.0}, {"norms.0": 0.4}
+    late = SimpleNamespace(decision=SimpleNamespace(status="inconclusive", reason="the ratio is 2.09"))
+    monkeypatch.setattr(Store, "evaluations", lambda *_: [late])
+    outcomes = {r.label: r for r in world.optimize(small_plan.loaded).regions}
+    assert outcomes["layers.0"].reason == (
+        "no kernel was accepted; 1 tried: 1 inconclusive: the ratio is 2.09"
+    )
 
 
 def test_what_keeps_a_patched_model_native_is_said_before_anything_is_spent(world, small_plan, monkeypatch):

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from kernelwright import ops
 from kernelwright.errors import ArgumentError
-from kernelwright.ops.loss import linear_cross_entropy
+from kernelwright.ops.loss import linear_cross_entropy, reference
 from kernelwright.ops.loss.cases import LOSSES
 
 SIZES = [(w["rows"], w["vocabulary"], w["columns"]) for w in LOSSES.verified if w["rows"]]
@@ -109,6 +109,40 @@ def test_large_logits_do_not_overflow_and_masked_ones_count_for_nothing():
     (found,) = torch.autograd.grad(linear_cross_entropy(x, weight, target, bias), weight)
     assert not found[:250].any()
     assert found.isfinite().all()
+
+
+def exact_logits(rows, vocabulary, largest):
+    """Return x and weight whose products float32 holds exactly, around a large number of each row."""
+    x, weight = torch.ones(rows, 8), torch.randint(-256, 257, (vocabulary, 8)) / 64
+    x[:, 0], weight[:, 0] = torch.linspace(0.5, 1.0, rows).mul(largest).round(), 1.0
+    return x.requires_grad_(), weight.requires_grad_(), torch.randint(0, vocabulary, (rows,))
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1, "z_loss": 1e-3}], ids=str)
+@pytest.mark.parametrize("form", ["kernel", "reference"])
+def test_gradients_are_as_exact_where_logits_are_large(form, options):
+    given = exact_logits(50, 300, 4000.0)
+    if form == "reference":
+        x, weight, target = given
+        smoothing, z_loss = options.get("label_smoothing", 0.0), options.get("z_loss", 0.0)
+        found = reference.gradients(x, weight, target, None, -100, smoothing, z_loss, 0.0, torch.ones(50))[2]
+    else:
+        x, weight, target = given
+        (found,) = torch.autograd.grad(
+            linear_cross_entropy(x, weight, target, reduction="sum", **options), weight
+        )
+    wide = weight.detach().double().requires_grad_()
+    (right,) = torch.autograd.grad(exact(x.detach().double(), wide, target, None, "sum", **options), wide)
+    assert float((found - right).norm() / right.norm()) <= 5e-7
+
+
+def test_many_small_terms_count_next_to_a_large_one():
+    x, weight = torch.ones(3, 1), torch.full((60_000, 1), -17.0)
+    weight[[0, 20_000, 40_000], 0] = 0.0
+    target = torch.tensor([0, 20_000, 40_000])
+    losses = linear_cross_entropy(x, weight, target, reduction="none")
+    right = cross_entropy(linear(x.double(), weight.double()), target, reduction="none")
+    torch.testing.assert_close(losses.double(), right, rtol=1e-6, atol=0.0)
 
 
 def test_nan_is_seen_in_its_row_alone():

@@ -107,8 +107,16 @@ def test_nothing_better_found_is_a_page_too():
     text = render_model(ModelReport(NOTHING, PLAN))
     assert "Nothing better found" in text and "no gain" in text and "native: no kernel was accepted" in text
     assert "Eager torch" in text and "With the accepted kernels" not in text
-    assert "Not tried: attention ×2, &lt;script&gt;norm ×2." in text
+    assert "2 more of the plan were not tried" in text and "<li>attention ×2</li>" in text
+    assert "<li>&lt;script&gt;norm ×2</li>" in text
+    assert "Is it still the same model?" not in text, "nothing was compared"
     assert "No plan was kept" in render_model(ModelReport(NOTHING))
+
+
+def test_how_a_plan_was_timed_is_no_part_that_stays_native():
+    noted = PLAN.model_copy(update={"native": (), "notes": ("timed in processor time",)})
+    text = render_model(ModelReport(RESULT, noted))
+    assert "How it was planned" in text and "What stays native" not in text
 
 
 @pytest.mark.parametrize("sizes", [(860.0, 250.0), (100.0, 400.0)])

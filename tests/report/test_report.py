@@ -2,9 +2,10 @@ import dataclasses
 import html.parser
 import re
 
-from kernelwright.records import Counters, Interval, RunStatus
+from kernelwright.records import Block, Counters, Interval, RunStatus
 from kernelwright.report import ReportData, render
 from kernelwright.report._charts import intervals
+from kernelwright.report._html import _baseline_times
 from kernelwright.search import Standing
 
 
@@ -59,6 +60,30 @@ def test_what_a_user_gets_is_told_by_workload_with_score_and_headroom(report_dat
     assert "1.37×" in page and "1.30 to 1.44" in page
     for text in ("abcd", "the native op, counted as 1", "0.75", "0.50", "2.0×", "3.0×", "12.5"):
         assert f">{text}<" in page, text
+
+
+def test_ratios_are_those_of_paired_blocks(report_data: ReportData) -> None:
+    """Where the machine is busy, medians of their own tell another order; and other phases have other workloads."""
+    paired = Standing(
+        workload="w", kernel="abcd", time_us=58.0, baseline_us=58.6, bound_us=10.0, speedup=1.13
+    )
+    assert ">1.13×<" in render(dataclasses.replace(report_data, standings=(paired,)))
+    winner = report_data.winner
+    assert winner is not None and winner.timing is not None
+    first = winner.timing.blocks[0]
+
+    def block(kernel_us: float, compile_us: float, phase: str = "measure") -> Block:
+        times = {"candidate": kernel_us, "compile": compile_us}
+        return first.model_copy(update={"times_us": times, "phase": phase})
+
+    blocks = (block(10.0, 20.0), block(30.0, 60.0), block(100.0, 200.0), block(90.0, 1.0, "confirm"))
+    timing = winner.timing.model_copy(update={"blocks": blocks})
+    decision = winner.decision.model_copy(update={"time_us": 40.0})
+    again = winner.model_copy(update={"timing": timing, "decision": decision})
+    others = [e for e in report_data.evaluations if e is not winner]
+    assert _baseline_times(dataclasses.replace(report_data, evaluations=[*others, again])) == {
+        "compile": 80.0
+    }
 
 
 def test_warm_figures_stand_beside_cold_ones_where_there_are_any(report_data: ReportData) -> None:

@@ -1,5 +1,7 @@
 """A module is made once for calls that change nothing but its state, and anew where something else changes."""
 
+from array import array
+
 import pytest
 import torch
 
@@ -108,6 +110,19 @@ def test_what_cannot_be_compared_has_no_marks():
     assert marks_of(layer) == marks_of(layer)
     layer.kept = object()
     assert marks_of(layer) is None
+    layer.kept = array("f", [1.0])
+    assert marks_of(layer) is None
+    layer.kept = type("Slotted", (), {"__slots__": ("size",)})()
+    assert marks_of(layer) is None
+
+
+def test_an_object_is_followed_into_its_attributes():
+    layer, config = torch.nn.Linear(2, 2), type("Config", (), {})()
+    config.sizes, config.own, layer.config = [1, 2], config, config
+    before = marks_of(layer)
+    assert before is not None and marks_of(layer) == before
+    config.sizes.append(3)
+    assert marks_of(layer) != before
 
 
 def test_another_contract_keeps_what_is_known_of_the_state(tmp_path, monkeypatch):

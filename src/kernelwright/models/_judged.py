@@ -14,7 +14,7 @@ from ._assemble import Accepted, assemble
 from ._assemble_pieces import assemble_pieces
 from ._harm import without_harm
 from ._plan import Planned
-from ._whole_task import WholeTask, whole_task
+from ._whole_task import WholeTask
 from ._wrong_layer import told, wrong_layer
 from .pieces import Unprintable
 
@@ -48,7 +48,7 @@ class Judged:
     ) -> Judgement | None:  # fmt: skip
         """Find the set of kernels that work together, and put it through full acceptance, within `left_s` seconds."""
         try:
-            whole = whole_task(self._plan.loaded, self._plan.captured, self._plan.timed)
+            whole = self._plan.as_task()
         except (KernelwrightError, Unprintable) as error:
             self.reason = f"the model cannot be judged as a whole: {error}"
             return None

@@ -29,7 +29,7 @@ from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, Regio
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
-from ._whole import WholeFound, finished_runs, note_search, search_whole
+from ._whole import WholeFound, ends_of, finished_runs, note_search, search_whole
 from .pieces import Unprintable
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
@@ -217,6 +217,7 @@ class _Regions:
         self._streams = {stream.key: stream for stream in streams_of(plan.plan.regions)}
         self._overlaps = overlaps_of(plan.regions)
         self._accepted: dict[str, Accepted] = {}
+        self._ends: dict[str, str] = {}
         self._key = _key(plan)
 
     def take_over(self, options: dict[str, Any]) -> None:
@@ -266,6 +267,8 @@ class _Regions:
         stream.runs.append(run)
         record = store.run(run)
         best = next(iter(accepted_of(store, record)), None)
+        if best is None:
+            self._ends[stream.key] = ends_of(store.evaluations(run))
         if (
             best is not None
             and best.decision.speedup is not None
@@ -291,7 +294,8 @@ class _Regions:
 
     def _outcome(self, stream: Stream, kept: bool, out: dict[str, str]) -> RegionOutcome:
         row = self._rows[stream.key]
-        reason = "" if kept else out.get(stream.key) or stream.failed or "no kernel was accepted"
+        none = "; ".join(("no kernel was accepted", *(e for e in (self._ends.get(stream.key),) if e)))
+        reason = "" if kept else out.get(stream.key) or stream.failed or none
         if not kept and stream.speedup > 1.0 and stream.key not in out:
             reason = "a larger gain overlaps with it"
         return RegionOutcome(

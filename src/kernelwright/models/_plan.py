@@ -14,7 +14,7 @@ from ..config import Settings
 from ..devices import Device, Peaks, peaks_of
 from ..errors import InputError, TaskError
 from ..profile.trace import Chain, TraceReport, analyse, read_trace
-from ..records import Numerics
+from ..records import Numerics, Task
 from ..store import DeviceLock
 from ..tasks import Problem, one_thread
 from ..tasks.capture import trace as graph_of
@@ -30,10 +30,11 @@ from ._parts import timed_parts
 from ._plan_records import WHOLE, Gain, Plan, PlannedRegion
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
+from ._task import graph_sketch
 from ._timing import Timed, timed
 from ._traced import chains_in
 from ._unusual import reads_values
-from ._whole_task import whole_task
+from ._whole_task import WholeTask, whole_task
 from .pieces import Capture, Unprintable
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
@@ -67,6 +68,18 @@ class Planned:
     """Graph → its times."""
     place: str = "cpu"
     """The device, as torch calls it."""
+    whole: WholeTask | None = None
+    """The model as a task, where the plan made it: its workloads are tried on the reference, which takes seconds."""
+
+    def as_task(self) -> WholeTask:
+        """Return the model as a task.
+
+        Raises:
+            TaskError: the model cannot be judged.
+            InputError: it exists in memory alone, and its graph breaks.
+        """
+        whole = self.whole or whole_task(self.loaded, self.captured, self.timed)
+        return replace(whole, task=self.loaded.judged(whole.task))
 
 
 def plan(
@@ -113,7 +126,7 @@ def planned(
         found, regions, native = _looked(captured, times, device, peaks, rates)
         if trace is not None and trace.device is not None:
             found = _with_chains(found, regions, trace.device.chains)
-        whole_row, unfit = _whole_row(loaded, captured, times, device, peaks, rates)
+        whole_row, whole, unfit = _whole_row(loaded, captured, times, device, peaks, rates)
     whole_us = next((t.whole_us for t in times.values()), 0.0)
     chosen = _chosen(found, regions, whole_row, whole_us, minutes * 60)
     made = Plan(
@@ -122,7 +135,7 @@ def planned(
         native=tuple(dict.fromkeys((*native, *unfit))), notes=(*loaded.notes, *notes),
         seconds=time.monotonic() - begun, parts=timed_parts(captured, times), trace=trace, **chosen,
     )  # fmt: skip
-    return Planned(made, loaded, captured, regions, times, place)
+    return Planned(made, loaded, captured, regions, times, place, whole)
 
 
 def streams_of(rows: Sequence[PlannedRegion]) -> list[Stream]:
@@ -207,23 +220,23 @@ def _covered_us(rows: Sequence[PlannedRegion], regions: Mapping[str, tuple[Captu
 
 def _whole_row(
     loaded: Loaded, captured: Captured, times: Mapping[str, Timed], device: Device, peaks: Peaks, rates: Rates
-) -> tuple[PlannedRegion | None, list[str]]:
-    """Return what may be expected of one program for the whole model, or why it cannot be one task."""
+) -> tuple[PlannedRegion | None, WholeTask | None, list[str]]:
+    """Return what may be expected of one program for the whole model and its task, or why it cannot be one task."""
+    whole = None
     if not times:
-        return None, []
+        return None, None, []
     if captured.whole is None and (reader := reads_values(loaded.whole, loaded.whole.tensors)):
-        return None, [
-            f"the model as one program: {reader} reads values, by which other calls run other operators"
-        ]
+        why = f"the model as one program: {reader} reads values, by which other calls run other operators"
+        return None, None, [why]
     try:
-        problem = Problem(whole_task(loaded, captured, times).task)
+        whole = whole_task(loaded, captured, times)
+        problem = Problem(_bounded(whole.task, captured, times))
         workload = problem.task.workloads[0]
         graph = graph_of(problem, workload)
         found = bound(problem, workload, device, peaks, rates, graph=graph)
     except Exception as error:  # noqa: BLE001  the model's own code runs here, under torch's transforms
-        return None, [
-            f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        ]
+        why = f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return None, whole, [why]
     time_us = next(iter(times.values())).whole_us
     gap_us = max(time_us - found.attainable_us - native_us(captured, times), 0.0)
     low, expected, high = (share * gap_us for share in WHOLE_CLOSED)
@@ -232,7 +245,21 @@ def _whole_row(
         bound_us=found.attainable_us, limit=found.limit, gain=Gain(low=low, expected=expected, high=high),
         cost_s=_WHOLE_S, chosen=False,
     )  # fmt: skip
-    return row, []
+    return row, whole, []
+
+
+def _bounded(task: Task, captured: Captured, times: Mapping[str, Timed]) -> Task:
+    """Return what to bound a model by: its graph, which is known, where it has one that can be written down.
+
+    The model itself would be exported once more wherever it does not run on fake tensors, as those of transformers.
+    """
+    capture = captured.whole
+    if capture is None:
+        return task
+    try:
+        return graph_sketch(capture, times[capture.name])
+    except Unprintable:
+        return task
 
 
 def _check_runs(loaded: Loaded) -> None:

@@ -60,17 +60,32 @@ def region_sketch(capture: Capture, region: Region, timed: Timed) -> Task:
     Raises:
         Unprintable: an input cannot be described, or a result shares memory with an input.
     """
-    text, name = region.texts[0], f"region_{region.key}.py"
+    text = region.texts[0]
     _check(text, timed)
-    file = SourceFile(path=name, text=region_text(capture, text, timed))
+    return _sketch(f"region_{region.key}", region_text(capture, text, timed), text, timed)
+
+
+def graph_sketch(capture: Capture, timed: Timed) -> Task:
+    """Return a whole graph as a task with its search workload alone, nothing of it run: enough to bound it.
+
+    Raises:
+        Unprintable: an input cannot be described, or a constant is too large.
+    """
+    return _sketch("whole_graph", graph_text(capture, timed), capture, timed)
+
+
+def _sketch(name: str, text: str, given: Printed | Capture, timed: Timed) -> Task:
+    path = f"{name}.py"
     workload = Workload(
         name="as-declared",
-        arguments=tuple(_spec(f"a{i}", timed.facts[n]) for i, n in enumerate(text.inputs)),
-        state=tuple(_spec(f"w{i}", timed.facts[n]) for i, n in enumerate(text.weights)),
-        outputs=tuple(_spec(f"output{i}", timed.facts[n]) for i, n in enumerate(text.outputs)),
+        arguments=tuple(_spec(f"a{i}", timed.facts[n]) for i, n in enumerate(given.inputs)),
+        state=tuple(_spec(f"w{i}", timed.facts[n]) for i, n in enumerate(given.weights)),
+        outputs=tuple(_spec(f"output{i}", timed.facts[n]) for i, n in enumerate(given.outputs)),
     )
-    reference = Reference(files=(file,), entry=f"{name}:Model", style="module", origin=name)
-    return Task(name=f"region_{region.key}", form="kernelbench", reference=reference, workloads=(workload,))
+    reference = Reference(
+        files=(SourceFile(path=path, text=text),), entry=f"{path}:Model", style="module", origin=path
+    )
+    return Task(name=name, form="kernelbench", reference=reference, workloads=(workload,))
 
 
 def _spec(name: str, fact: Fact) -> TensorSpec:

@@ -16,7 +16,7 @@ from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
 from ._records import RegionOutcome
-from ._whole_task import WholeTask, whole_task
+from ._whole_task import WholeTask
 from ._wrong_layer import wrong_layer
 from .pieces import Unprintable
 
@@ -75,7 +75,7 @@ def search_whole(
         say: Tells what happens.
     """
     try:
-        whole = whole_task(plan.loaded, plan.captured, plan.timed)
+        whole = plan.as_task()
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
     place, share = options["store"], None
@@ -144,10 +144,10 @@ def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) 
     wrong = next((e for e in tried if e.verdict is not None and e.verdict.failure == "correct"), None)
     layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
     where = f"; the first wrong one is wrong from {layer} on" if layer else ""
-    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}{where}")
+    return WholeFound(run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}")
 
 
-def _ends_of(tried: Sequence[Evaluation]) -> str:
+def ends_of(tried: Sequence[Evaluation]) -> str:
     """Say what became of the programs that were tried, what happened most often first."""
     ends = Counter(f"{e.decision.status}: {e.decision.reason}" for e in tried)
     told = "; ".join(f"{count} {end}" for end, count in ends.most_common(_TOLD_ENDS))

@@ -82,19 +82,27 @@ def _levels(report_data: ReportData, kernel: bool = True) -> list[Level]:
 
 
 def _baseline_times(report_data: ReportData) -> dict[str, float]:
-    """Median microseconds of each baseline variant, geometric mean over workloads, from the raw blocks."""
+    """Microseconds of each baseline variant, geometric mean over workloads, from the raw blocks that decided.
+
+    Next to a kernel each is what the kernel takes, times the median ratio to it in the same block: on a busy machine
+    medians of their own would show another order than the decision.
+    """
     from statistics import geometric_mean, median
 
     source = report_data.winner or next((e for e in reversed(report_data.evaluations) if e.timing), None)
     if source is None or source.timing is None:
         return {}
+    own_us = source.decision.time_us
     samples: dict[str, dict[str, list[float]]] = {}
     for block in source.timing.blocks:
-        if not block.repeated and block.phase != "warm":
-            for variant, time_us in block.times_us.items():
-                samples.setdefault(variant, {}).setdefault(block.workload, []).append(time_us)
+        kernel_us = block.times_us.get("candidate", 0.0)
+        if block.repeated or block.phase in ("warm", "confirm"):
+            continue
+        for variant, time_us in block.times_us.items():
+            found = time_us / kernel_us if own_us and kernel_us else time_us
+            samples.setdefault(variant, {}).setdefault(block.workload, []).append(found)
     return {
-        variant: geometric_mean([median(times) for times in by_workload.values()])
+        variant: (own_us or 1.0) * geometric_mean([median(times) for times in by_workload.values()])
         for variant, by_workload in samples.items()
         if variant != "candidate"
     }

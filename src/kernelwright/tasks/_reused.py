@@ -1,8 +1,9 @@
 """A problem that makes its module once and loads each state into it: drawing millions of weights takes longer than
 most calls on small inputs.
 
-Covers: modules of which a call changes nothing but parameters and persistent buffers.
-Does not cover: what a module keeps in objects of its own or changes in its file's globals; judging makes a fresh module
+Covers: modules of which a call changes nothing but parameters and persistent buffers; configurations and other objects
+of plain Python classes, whose attributes are looked at.
+Does not cover: what a module keeps in other objects or changes in its file's globals; judging makes a fresh module
 for every call.
 """
 
@@ -20,6 +21,10 @@ _KNOWN = (FunctionType, BuiltinFunctionType, MethodType, type, torch.dtype, torc
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _STATE = ("_parameters", "_buffers")
 Marks = list[object]
+
+
+class _Plain:
+    """An object that has nothing but attributes."""
 
 
 class Reused(Problem):
@@ -108,8 +113,8 @@ def _of_state(part: torch.nn.Module, name: str, tensors: dict[str, torch.Tensor 
     ]
 
 
-def _mark(value: object) -> object:
-    """Return what is equal as long as a value is unchanged."""
+def _mark(value: object, within: tuple[object, ...] = ()) -> object:
+    """Return what is equal as long as a value is unchanged; `within` are the objects that it was found in."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, torch.Tensor):
@@ -117,9 +122,18 @@ def _mark(value: object) -> object:
     if isinstance(value, (torch.nn.Module, *_KNOWN)):
         return _Same(value)
     if isinstance(value, dict):
-        return [(k, _mark(v)) for k, v in value.items()]
+        return [(k, _mark(v, within)) for k, v in value.items()]
     if isinstance(value, list | tuple):
-        return [_mark(v) for v in value]
+        return [_mark(v, within) for v in value]
     if isinstance(value, set | frozenset):
         return frozenset(map(_mark, value))
+    if any(value is one for one in within):
+        return _Same(value)
+    if _has_attributes_alone(type(value)):
+        return [_Same(value), *((k, _mark(v, (*within, value))) for k, v in vars(value).items())]
     raise _UnknownError
+
+
+def _has_attributes_alone(kind: type) -> bool:
+    """Tell whether objects of a class have no room but for a dictionary of attributes, as those in C or with slots."""
+    return kind.__basicsize__ == _Plain.__basicsize__ and not kind.__itemsize__ and kind.__dictoffset__ != 0

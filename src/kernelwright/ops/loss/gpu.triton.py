@@ -25,9 +25,9 @@ def logit(logits, bias, column, many, cap, BIAS: tl.constexpr, CAP: tl.constexpr
 
 
 @triton.jit
-def fold(logits, bias, target, loss, lse, many, ignored, smoothing, z, cap,
+def fold(logits, bias, target, loss, best, sum_exp, many, ignored, smoothing, z, cap,
          BIAS: tl.constexpr, CAP: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Compute the log-sum-exp and the loss of a row."""
+    """Compute a row's loss, its largest logit, and the sum of exponentials of logits less that."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * many
     high = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -43,7 +43,8 @@ def fold(logits, bias, target, loss, lse, many, ignored, smoothing, z, cap,
         high = higher
     top = tl.max(high, 0)
     safe = tl.where(top == float("-inf"), 0.0, top)
-    whole = tl.log(tl.sum(total * tl.exp(high - safe), 0)) + safe
+    summed = tl.sum(total * tl.exp(high - safe), 0)
+    rest = tl.log(summed)
     wanted = tl.load(target + row)
     there = (wanted >= 0) & (wanted < many)
     chosen = tl.load(logits + wanted, mask=there, other=float("nan"))
@@ -51,29 +52,31 @@ def fold(logits, bias, target, loss, lse, many, ignored, smoothing, z, cap,
         chosen += tl.load(bias + wanted, mask=there, other=0.0).to(tl.float32)
     if CAP:
         chosen = cap * (2.0 * tl.sigmoid(2.0 * chosen / cap) - 1.0)
-    found = whole - (1.0 - smoothing) * chosen + z * whole * whole
+    found = rest - (1.0 - smoothing) * (chosen - safe) + z * (rest + safe) * (rest + safe)
     if smoothing > 0.0:
-        found -= smoothing * (tl.sum(sums, 0) / many)
+        found -= smoothing * (tl.sum(sums, 0) / many - safe)
     tl.store(loss + row, tl.where(wanted == ignored, 0.0, found))
-    tl.store(lse + row, whole)
+    tl.store(best + row, safe)
+    tl.store(sum_exp + row, summed)
 
 
 @triton.jit
-def slope(logits, bias, target, lse, scale, out, many, ignored, smoothing, z, cap, stride,
+def slope(logits, bias, target, best, sum_exp, scale, out, many, ignored, smoothing, z, cap, stride,
           BIAS: tl.constexpr, CAP: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Write the gradients of a row's logits where the logits lie, or in the first half of that place.
 
-    A block is read whole before it is written, and what it is written over was read with it or earlier.
+    A block is read whole before it is written, and what it is written over was read with it or earlier. A log-sum-exp
+    would be rounded to the largest logit's last bit, which is a factor that all probabilities of the row are off by.
     """
     row = tl.program_id(0).to(tl.int64)
     wanted = tl.load(target + row)
-    whole = tl.load(lse + row)
+    safe, summed = tl.load(best + row), tl.load(sum_exp + row)
     by = tl.where(wanted == ignored, 0.0, tl.load(scale + row))
-    raised = by * (1.0 + 2.0 * z * whole)
+    raised = by * (1.0 + 2.0 * z * (tl.log(summed) + safe)) / summed
     for start in range(0, many, BLOCK):
         column = start + tl.arange(0, BLOCK)
         v = logit(logits + row * many, bias, column, many, cap, BIAS, CAP)
-        d = tl.exp(v - whole) * raised - by * smoothing / many
+        d = tl.exp(v - safe) * raised - by * smoothing / many
         d -= tl.where(column == wanted, by * (1.0 - smoothing), 0.0)
         if CAP:
             d *= 1.0 - (v / cap) * (v / cap)
@@ -82,20 +85,21 @@ def slope(logits, bias, target, lse, scale, out, many, ignored, smoothing, z, ca
 
 
 def _losses(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap):
-    found, lse = (x.new_empty(len(x), dtype=torch.float32) for _ in range(2))
+    found, best, summed = (x.new_empty(len(x), dtype=torch.float32) for _ in range(3))
     many = len(weight)
     each = max(1, _CHUNK // many)
     for i in range(0, len(x), each):
         logits = product(x[i : i + each], weight.t())
         fold[(len(logits),)](
-            logits, logits if bias is None else bias, target[i:], found[i:], lse[i:], many, ignore_index,
-            label_smoothing, z_loss, softcap, BIAS=bias is not None, CAP=softcap != 0.0, BLOCK=4096, num_warps=8,
+            logits, logits if bias is None else bias, target[i:], found[i:], best[i:], summed[i:], many,
+            ignore_index, label_smoothing, z_loss, softcap, BIAS=bias is not None, CAP=softcap != 0.0, BLOCK=4096,
+            num_warps=8,
         )  # fmt: skip
     return found
 
 
 def _gradients(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap, scale):
-    found, lse = (x.new_empty(len(x), dtype=torch.float32) for _ in range(2))
+    found, best, summed = (x.new_empty(len(x), dtype=torch.float32) for _ in range(3))
     dx = x.new_empty(x.shape)
     dw = x.new_zeros(weight.shape, dtype=torch.float32)
     db = x.new_zeros(0 if bias is None else len(bias), dtype=torch.float32)
@@ -106,10 +110,11 @@ def _gradients(x, weight, target, bias, ignore_index, label_smoothing, z_loss, s
         part = slice(i, i + each)
         logits = product(x[part], weight.t())
         added = logits if bias is None else bias
-        fold[(len(logits),)](logits, added, target[i:], found[i:], lse[i:], *numbers, **how)
+        rows = best[i:], summed[i:]
+        fold[(len(logits),)](logits, added, target[i:], found[i:], *rows, *numbers, **how)
         slopes = logits.view(x.dtype)
         slope[(len(logits),)](
-            logits, added, target[i:], lse[i:], scale[i:], slopes, *numbers, slopes.shape[1], **how
+            logits, added, target[i:], *rows, scale[i:], slopes, *numbers, slopes.shape[1], **how
         )
         slopes = slopes[:, :many]
         dx[part] = product(slopes, weight)

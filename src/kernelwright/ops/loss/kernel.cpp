@@ -23,9 +23,12 @@ KW_INLINE F capped(F z, float cap) { return cap > 0 ? splat(cap) * tanh(z / spla
 
 // What is known of a chunk's rows after their logits: by thread, then of all.
 struct Running {
-  alignas(64) float best[kChunk], sum[kChunk], total[kChunk], chosen[kChunk];
+  alignas(64) float best[kChunk], sum[kChunk], lost[kChunk], total[kChunk], chosen[kChunk];
+  // Of all threads: what exp(logit - best) times is the probability, raised by the z-loss's slope. A logarithm of the
+  // sum added to best would be rounded to best's last bit, which is a factor that all probabilities are off by.
+  alignas(64) float factor[kChunk];
   void clear() {
-    for (int64_t i = 0; i < kChunk; ++i) best[i] = -kInf, sum[i] = total[i] = chosen[i] = 0.0f;
+    for (int64_t i = 0; i < kChunk; ++i) best[i] = -kInf, sum[i] = lost[i] = total[i] = chosen[i] = factor[i] = 0.0f;
   }
 };
 
@@ -46,15 +49,19 @@ struct Logits {
   KW_INLINE void take(State& s, const float* sums, int64_t n, int) const {
     const F z = capped(load(sums, Full{}) + splat(s.bias), softcap);
     if (kept) store(kept + s.row * kChunk + n, z, Full{});
-    F best = load(run->best + n, Full{}), sum = load(run->sum + n, Full{});
+    F best = load(run->best + n, Full{}), sum = load(run->sum + n, Full{}), lost = load(run->lost + n, Full{});
     if (any(z > best)) {
-      const F higher = select(z > best, z, best);
-      sum = select(best == higher, sum, sum * exp(best - higher));
+      const F higher = select(z > best, z, best), share = exp(best - higher);
+      sum = select(best == higher, sum, sum * share);
+      lost = select(best == higher, lost, lost * share);
       store(run->best + n, higher, Full{});
       best = higher;
     }
-    // A masked logit adds nothing, even where all before it were masked too.
-    store(run->sum + n, sum + select(z == -kInf, F{}, exp(z - best)), Full{});
+    // A masked logit adds nothing, even where all before it were masked too. What rounding loses of each of many small
+    // terms is kept (Kahan), or a vocabulary of them would add nothing to a large one.
+    const F term = select(z == -kInf, F{}, exp(z - best)) - lost, next = sum + term;
+    store(run->sum + n, next, Full{});
+    store(run->lost + n, (next - sum) - term, Full{});
     if (totals) store(run->total + n, load(run->total + n, Full{}) + z, Full{});
     M mine;
     std::memcpy(&mine, targets + n, sizeof mine);
@@ -177,29 +184,31 @@ template <class T> struct Layer {
       for (int64_t t = 1; t < team; ++t) best = larger(best, runs[t].best[i]);
       double sum = 0, total = 0, chosen = 0;
       for (int64_t t = 0; t < team; ++t) {
-        sum += runs[t].best[i] == best ? runs[t].sum[i] : runs[t].sum[i] * std::exp(double(runs[t].best[i]) - best);
+        const double own = double(runs[t].sum[i]) - runs[t].lost[i];
+        sum += runs[t].best[i] == best ? own : own * std::exp(double(runs[t].best[i]) - best);
         total += runs[t].total[i], chosen += runs[t].chosen[i];
       }
       const double whole = best + std::log(sum), eased = settings.smoothing;
       double loss = whole - (1 - eased) * chosen + settings.z_loss * whole * whole;
       if (eased > 0) loss -= eased * total / double(w.rows);
       losses[m + i] = wanted[i] < 0 ? 0.0f : static_cast<float>(loss);
-      all.best[i] = static_cast<float>(whole);
+      all.best[i] = best;
+      all.factor[i] = static_cast<float>((1 + 2 * settings.z_loss * whole) / sum);
     }
-    for (int64_t i = count; i < kChunk; ++i) all.best[i] = 0.0f;
+    for (int64_t i = count; i < kChunk; ++i) all.best[i] = all.factor[i] = 0.0f;
   }
 
   // The gradient of a block of logits z, [rows][kChunk], which may be in its place, and as it is multiplied, [rows][kApart].
-  void gradient(const float* z, float* to, A* multiplied, int64_t first, int64_t rows, const int32_t* wanted, const float* whole,
+  void gradient(const float* z, float* to, A* multiplied, int64_t first, int64_t rows, const int32_t* wanted, const Running& run,
                 const float* scales, int64_t width) const {
     const float eased = settings.smoothing, share = eased / static_cast<float>(w.rows);
     for (int64_t v = 0; v < rows; ++v) {
       F sum{};
       for (int64_t n = 0; n < width; n += W) {
-        const F logit = load(z + v * kChunk + n, Full{}), all = load(whole + n, Full{});
+        const F logit = load(z + v * kChunk + n, Full{}), best = load(run.best + n, Full{});
         M mine;
         std::memcpy(&mine, wanted + n, sizeof mine);
-        F g = exp(logit - all) * (splat(1.0f) + splat(2 * settings.z_loss) * all) - splat(share);
+        F g = exp(logit - best) * load(run.factor + n, Full{}) - splat(share);
         g = select(mine == static_cast<int32_t>(first + v), g - splat(1 - eased), g);
         if (settings.softcap > 0) {
           const F part = logit / splat(settings.softcap);
@@ -238,7 +247,7 @@ template <class T> struct Layer {
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t first = b * kDepth, rows = std::min(kDepth, w.rows - first);
         float *z = kept + first * kChunk, *slope = kNarrow ? own.data : z;
-        gradient(z, slope, narrow.data, first, rows, wanted, run.best, scales, width);
+        gradient(z, slope, narrow.data, first, rows, wanted, run, scales, width);
         const A* multiplied = narrow.data;
         if constexpr (!kNarrow) multiplied = slope;
         times_panels(

@@ -17,14 +17,16 @@ def losses_of(
         logits = logits + bias.to(wide)
     if softcap:
         logits = torch.tanh(logits / softcap) * softcap
-    whole = logits.logsumexp(1)
+    # Of logits less the largest: a log-sum-exp would be rounded to that one's last bit.
+    surprise = -torch.log_softmax(logits, 1)
     kept = target != ignore_index
-    chosen = logits.gather(1, torch.where(kept, target, 0)[:, None])[:, 0]
-    losses = whole - (1 - label_smoothing) * chosen
+    chosen = surprise.gather(1, torch.where(kept, target, 0)[:, None])[:, 0]
+    losses = (1 - label_smoothing) * chosen
     if label_smoothing:
-        losses = losses - label_smoothing * logits.mean(1)
+        losses = losses + label_smoothing * surprise.mean(1)
     if z_loss:
-        losses = losses + z_loss * whole.square()
+        peak = logits.detach().amax(1, keepdim=True).clamp(-1e30, 1e30)
+        losses = losses + z_loss * (peak[:, 0] + (logits - peak).logsumexp(1)).square()
     return torch.where(kept, losses, 0)
 
 

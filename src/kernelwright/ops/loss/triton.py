@@ -88,7 +88,7 @@ def losses(x, target, loss, n, ignore, BLOCK: tl.constexpr):
     label = tl.load(target + row)
     counts = label != ignore
     chosen = tl.load(x + tl.where(counts, label, 0)).to(tl.float32)
-    tl.store(loss + row, tl.where(counts, tl.log(total) + top - chosen, 0.0))
+    tl.store(loss + row, tl.where(counts, tl.log(total) + (top - chosen), 0.0))
 
 
 @triton.jit

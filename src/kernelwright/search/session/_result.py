@@ -95,6 +95,13 @@ class Standing(Record):
     """The least time the device needs; 0 if there is no bound."""
     warm_speedup: float | None = None
     """Median ratio with warm caches. None if the decision itself is based on warm caches."""
+    speedup: float | None = None
+    """Median ratio of paired blocks, which the decision is based on; None if the native op stays."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the baseline: by paired blocks where there are any, else by the times."""
+        return self.speedup or self.baseline_us / self.time_us
 
     @property
     def sol_score(self) -> float:
@@ -241,6 +248,7 @@ def standings(outcome: Outcome) -> tuple[Standing, ...]:
                     baseline_us=row.baseline_us,
                     bound_us=row.bound_us,
                     warm_speedup=row.warm_speedup if kernel else None,
+                    speedup=row.speedup.median if kernel else None,
                 )
             )
     return tuple(found)
