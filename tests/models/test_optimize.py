@@ -195,6 +195,12 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 
 
+def test_a_search_of_the_whole_that_found_nothing_is_taken_over_unless_it_was_shorter(world, small_plan):
+    for minutes, searches in ((4.0, 1), (4.0, 1), (8.0, 2), (8.0, 2)):
+        world.optimize(small_plan.loaded, proposers=("library", "schedule"), minutes=minutes)
+        assert world.searched.count("small_whole") == searches
+
+
 def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world, small_plan):
     names = tasks_of(small_plan)
     world.found = {names["norms.0"]: 2.0, "small_whole": ValueError("a bug")}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from kernelwright.devices import detect
 from kernelwright.models import optimize_model
-from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
+from kernelwright.records import Candidate, DecisionStatus, Interval, RunStatus, SourceFile
 from kernelwright.store import Store
 
 KERNEL = "def run(*values):\n    return values[0]\n"
@@ -28,7 +28,7 @@ class World:
         with Store(self.store) as store:
             asked = {name: options[name] for name in ("proposers", "baselines") if name in options}
             run = store.create_run(
-                task, device=detect("cpu").fingerprint, budget=Budget(), seed=0, options=asked
+                task, device=detect("cpu").fingerprint, budget=budget, seed=0, options=asked
             )
             store.finish_run(run.id, RunStatus.FINISHED, {})
         return SimpleNamespace(run=run.id)

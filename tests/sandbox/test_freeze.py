@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernelwright.records import TensorSpec
-from kernelwright.sandbox import FailureKind, Pool, WorkerFailure
+from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _freeze
 
 from .conftest import payload, vector
 
@@ -181,3 +181,17 @@ def test_a_worker_that_closes_its_memory_gains_nothing(pool: Pool) -> None:
             assert worker.fetch().outputs[0].tolist() == [2.0] * 4  # a judge with the right to trace reads on
         except WorkerFailure as failure:
             assert failure.kind is FailureKind.PROTOCOL
+
+
+def test_a_judge_that_was_paused_itself_looks_once_more(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_freeze, "_LIMIT_S", -1.0)
+    with pool.worker(payload(HEAD + "def run(x): return x + 1\n")) as worker:
+        process = psutil.Process(worker.pid)
+        process.suspend()
+        while process.status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
+        assert worker._connection.freezer.settle()
+        process.resume()
+        while process.status() == psutil.STATUS_STOPPED:
+            time.sleep(0.001)
+        assert not worker._connection.freezer.settle()

@@ -24,6 +24,8 @@ PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
 _PILOT_SHARE, _LEAST_MINUTES = 0.25, 1.5
 """Part of the minutes that the first programs may take to be timed, and how many it must be worth doing."""
+_AS_LONG = 0.7
+"""Part of its minutes that a search has at least, once the first programs were timed."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
 
@@ -64,7 +66,7 @@ def search_whole(
     options: Mapping[str, Any],
     say: Callable[..., None],
 ) -> WholeFound:
-    """Search one program for the whole model; a finished search of an earlier attempt is taken over.
+    """Search one program for the whole model; an earlier search that found one or took as long is taken over.
 
     Args:
         plan: The model and its plan.
@@ -81,7 +83,8 @@ def search_whole(
     place, share = options["store"], None
     with Store(place) as store:
         note_search(store, key, WHOLE, whole.task)
-        run = next(iter(finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())), "")
+        finished = finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())
+        run = next((name for name in finished if _tells(store, name, minutes)), "")
     if run:
         say("whole", message=f"the whole model: run {run} taken over")
     else:
@@ -101,6 +104,13 @@ def search_whole(
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
     return replace(_found(run, whole, plan, place), pilot=share)
+
+
+def _tells(store: Store, name: str, minutes: float) -> bool:
+    """Tell whether a finished run says what one of so many minutes would: it has a program, or had the time."""
+    record = store.run(name)
+    had = record.budget.minutes or 0.0
+    return had >= _AS_LONG * minutes or bool(accepted_of(store, record))
 
 
 _TASKS = "model-task"

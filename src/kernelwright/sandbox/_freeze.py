@@ -37,8 +37,11 @@ class Freezer:
 
     def settle(self) -> bool:
         """Stop what is below, and wait until no thread of any of it runs; false where one goes on."""
-        deadline = time.monotonic() + _LIMIT_S
-        while time.monotonic() < deadline:
+        deadline, late = time.monotonic() + _LIMIT_S, False
+        while not late:
+            late = (
+                time.monotonic() >= deadline
+            )  # one look comes after it: a machine may have been paused until then
             if not _stopped(self._pid):
                 time.sleep(_POLL_S)
                 continue  # it may start more; what is below is looked for once it cannot
