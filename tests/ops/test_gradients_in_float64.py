@@ -129,6 +129,8 @@ def test_every_promise_of_a_gradient_has_a_legal_call():
 def test_gradients_are_those_of_differences(family, monkeypatch):
     torch.manual_seed(0)
     reached = set()
+    for op in (op for name in ops.families() for op in ops.ops_of(ops.family(name))):
+        monkeypatch.setattr(op, "_said", set())  # other tests wait for the word that is said once
     for op in ops.ops_of(ops.family(family)):
         if op._differentiable:
             heard = partial(lambda op, check, *given: (reached.add(op.name), check(*given)), op, op.check)
