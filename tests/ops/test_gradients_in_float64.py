@@ -120,6 +120,13 @@ def calls_of(family: str) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     return calls + of_ops(family)
 
 
+@pytest.fixture(autouse=True)
+def _words_are_left(monkeypatch):
+    """Leave to other tests what an op says once."""
+    for op in (op for name in ops.families() for op in ops.ops_of(ops.family(name))):
+        monkeypatch.setattr(op, "_said", set())
+
+
 def test_every_promise_of_a_gradient_has_a_legal_call():
     assert {function for family in LEGAL for function, _ in calls_of(family)} >= DIFFERENTIABLE
 
@@ -129,8 +136,6 @@ def test_every_promise_of_a_gradient_has_a_legal_call():
 def test_gradients_are_those_of_differences(family, monkeypatch):
     torch.manual_seed(0)
     reached = set()
-    for op in (op for name in ops.families() for op in ops.ops_of(ops.family(name))):
-        monkeypatch.setattr(op, "_said", set())  # other tests wait for the word that is said once
     for op in ops.ops_of(ops.family(family)):
         if op._differentiable:
             heard = partial(lambda op, check, *given: (reached.add(op.name), check(*given)), op, op.check)
@@ -155,3 +160,17 @@ def test_tokens_without_experts_have_gradients_of_zeros():
     moe.experts(x, packed, weights, torch.full((3, 2), -1)).sum().backward()
     assert not x.grad.any()
     assert not weights.grad.any()
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+def test_gradients_of_gradients_go_through_a_transposed_matrix():
+    crow, col = torch.tensor([0, 2, 2, 3]), torch.tensor([1, 3, 0])
+    values, x = torch.randn(3), torch.randn(4, 2)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        leaves = [t.to(dtype, copy=True).requires_grad_() for t in (values, x)]
+        out = sparse.multiplied(crow, col, *leaves)
+        (first,) = torch.autograd.grad(out.square().sum(), leaves[1], create_graph=True)
+        found.append([t.double() for t in torch.autograd.grad(first.square().sum(), leaves)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
