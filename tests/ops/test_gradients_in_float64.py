@@ -174,3 +174,19 @@ def test_gradients_of_gradients_go_through_a_transposed_matrix():
         found.append([t.double() for t in torch.autograd.grad(first.square().sum(), leaves)])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+HEADS = [(1, 2, 8, 32)] * 3
+
+
+@pytest.mark.parametrize(("function", "shapes"), [
+    (attention.attention, HEADS), (partial(attention.attention, sinks=torch.zeros(2)), HEADS),
+    (partial(loss.linear_cross_entropy, target=torch.tensor([1, 2, 0]), reduction="none"), [(3, 16), (7, 16)]),
+])  # fmt: skip
+def test_a_second_derivative_that_there_is_none_of_is_told_not_left_out(function, shapes):
+    leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    once = torch.autograd.grad(function(*leaves).square().sum(), leaves, create_graph=True)
+    for first in once:
+        mixed = first.sum() + sum(x.square().sum() for x in leaves)
+        with pytest.raises(NotImplementedError, match="no second derivatives"):
+            torch.autograd.grad(mixed, leaves[0], retain_graph=True)

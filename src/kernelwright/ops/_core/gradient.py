@@ -1,4 +1,4 @@
-"""Gradients by the reference: for ops whose backward pass torch has already."""
+"""Gradients by the reference, for ops whose backward pass torch has already, and those that are the last."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,3 +59,43 @@ def by_reference(
             out = out + sum(x.sum() * 0 for x in asked)
         found = iter(torch.autograd.grad(out, asked, slope, create_graph=again))
     return [next(found) if x is not None and need else None for x, need in zip(leaves, wanted, strict=True)]
+
+
+def last(
+    name: str, found: Sequence[torch.Tensor | None], given: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor | None]:
+    """Return gradients that have none of their own, so that whoever asks for one is told.
+
+    Torch would take it for zero where a sum has other terms that have one, and so would `once_differentiable` where the
+    gradient by an input is asked for, as `torch.autograd.grad` does.
+
+    Args:
+        name: The op, as the message calls it.
+        found: Its gradients.
+        given: What they were computed from.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (x.square() + last("mine", [x.detach()], [x])[0]).sum().backward()
+        Traceback (most recent call last):
+        NotImplementedError: mine has no second derivatives
+    """
+    if not torch.is_grad_enabled() or _functorch.peek_interpreter_stack() is not None:
+        return list(found)
+    given = [x for x in given if x is not None and x.requires_grad]
+    if not given:
+        return list(found)
+    return [x if x is None else _Last.apply(name, x, *given) for x in found]  # type: ignore[no-untyped-call]  # torch's
+
+
+class _Last(torch.autograd.Function):
+    """The first of some tensors; it depends on all of them, in a way that is not known."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, found: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        ctx.name = name
+        return found.view_as(found)
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> tuple[None, ...]:
+        raise NotImplementedError(f"{ctx.name} has no second derivatives")

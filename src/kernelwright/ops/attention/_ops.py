@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cap_of, cpu_only, finite, floats, refuse
+from .._core import Kernel, Op, cap_of, cpu_only, finite, floats, last, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -120,8 +120,9 @@ def _backward(ctx: Any, gradient: T | None, lse_gradient: T | None) -> tuple[T |
     dq, dk, dv, dsinks = gradients(
         gradient, lse_gradient, q, k, v, out, lse, ranges, sinks, slopes, *ctx.settings
     )
-    last = None if sinks is None else dsinks.to(sinks.dtype)
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, last, None, None, None
+    of_sinks = None if sinks is None else dsinks.to(sinks.dtype)
+    found = (dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, of_sinks)
+    return (*last(_NAME, found, (q, k, v, sinks, gradient)), None, None, None)
 
 
 forward = Op(

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from .._core import cap_of, checked, refuse, starts_with_one
+from .._core import cap_of, checked, last, refuse, starts_with_one
 from ._ops import gradients, losses
 
 _NAME = "loss.linear_cross_entropy"
@@ -42,13 +42,12 @@ class _Each(torch.autograd.Function):
         return losses(x.detach(), weight.detach(), target, bias, *settings)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *outer: torch.Tensor) -> Gradients:
         x, weight, target, bias = ctx.saved_tensors
         scale = outer[0].contiguous()
         _, dx, dw, db = gradients(x.detach(), weight.detach(), target, bias, *ctx.settings, scale)
-        last = None if bias is None else db.to(bias.dtype)
-        return dx, dw, None, last, *[None] * 4
+        found = dx, dw, None, None if bias is None else db.to(bias.dtype)
+        return *last(_NAME, found, (x, weight, bias, scale)), *[None] * 4
 
 
 @checked
