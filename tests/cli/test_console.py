@@ -93,9 +93,11 @@ def test_a_signal_that_asks_to_end_is_named(monkeypatch, capsys, number):
     assert f"interrupted by {number.name}" in json.loads(capsys.readouterr().out)["message"]
 
 
-@pytest.mark.parametrize("closed", ["stdout", "stderr"])
-def test_a_closed_pipe_ends_the_program_without_a_complaint_of_python(tmp_path, closed):
-    code = "import sys; from kernelwright.cli import main; sys.exit(main(['runs', '--json']))"
+@pytest.mark.parametrize(("closed", "asked"), [
+    ("stdout", ["runs", "--json"]), ("stderr", ["runs", "--json"]), ("stdout", ["ops", "--help"]),
+])  # fmt: skip
+def test_a_closed_pipe_ends_the_program_without_a_complaint_of_python(tmp_path, closed, asked):
+    code = f"import sys; from kernelwright.cli import main; sys.exit(main({asked}))"
     gone, pipe = os.pipe()
     os.close(gone)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: pipe}

@@ -149,8 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KernelwrightError as error:
         return _fail(str(error), error.exit_code, given)
     except BrokenPipeError as error:
-        _silence()
-        return _fail(end_of(error), KernelwrightError.exit_code, given)
+        return _unread(error, given)
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
             return _crash(error, given)
@@ -163,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         return _fail(f"{end_of(error)}; everything finished is kept", INTERRUPTED, given)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's edge: our own bugs are reported readably
+        if isinstance(error.__context__, BrokenPipeError):  # what prints the help asks to exit then
+            return _unread(error.__context__, given)
         return _crash(error, given)
 
 
@@ -190,6 +191,12 @@ def _in_words(error: CycloptsError) -> str:
         case MissingArgumentError(argument=argument) if argument and argument.field_info.is_positional:
             return f"{argument.name.removeprefix('--').upper()} is missing"
     return str(error).rstrip(".")
+
+
+def _unread(error: BrokenPipeError, given: Sequence[str]) -> int:
+    """Say that nobody reads what the program prints."""
+    _silence()
+    return _fail(end_of(error), KernelwrightError.exit_code, given)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
