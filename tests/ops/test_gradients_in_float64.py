@@ -36,7 +36,7 @@ DIFFERENTIABLE = {
     activations.swiglu, activations.geglu, activations.silu, activations.gelu, attention.attention, attention.varlen,
     blr.monarch, blr.blast, conv.conv1d, conv.conv2d, embedding.embedding, embedding.embedding_bag, gemm.matmul,
     graph.edge_softmax, graph.rgcn, graph.rgat, graph.hgt, image.resize, logits.log_probs, loss.linear_cross_entropy,
-    lowbit.linear, moe.experts, moe.quantized_experts, norms.rms_norm, norms.add_rms_norm, norms.layer_norm,
+    lowbit.linear, moe.gate, moe.experts, moe.quantized_experts, norms.rms_norm, norms.add_rms_norm, norms.layer_norm,
     norms.group_norm_silu, rope.rope, scan.selective_scan, scan.ssd, scan.linear_attention, scan.gated_delta_rule,
     sparse.spmm, sparse.sddmm, sparse.multiplied,
 }  # fmt: skip
@@ -190,3 +190,17 @@ def test_a_second_derivative_that_there_is_none_of_is_told_not_left_out(function
         mixed = first.sum() + sum(x.square().sum() for x in leaves)
         with pytest.raises(NotImplementedError, match="no second derivatives"):
             torch.autograd.grad(mixed, leaves[0], retain_graph=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+def test_a_router_learns_from_the_weights_of_what_it_chose():
+    for sigmoid, renormalised in ((False, True), (True, False)):
+        found = []
+        for dtype in (torch.float32, torch.float64):
+            torch.manual_seed(1)
+            logits, share = torch.randn(5, 8).to(dtype).requires_grad_(), torch.rand(5, 3).to(dtype)
+            weights, _ = moe.gate(logits, 3, sigmoid=sigmoid, renormalised=renormalised, scale=2.0)
+            (weights * share).sum().backward()
+            found.append(logits.grad.double())
+        assert found[1].abs().max() > 0.01
+        torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)

@@ -59,7 +59,8 @@ def _check_gate(
 ) -> None:  # fmt: skip
     matrix("moe.gate", "logits", logits)
     experts = logits.shape[1]
-    if bias is not None and (bias.shape != (experts,) or bias.dtype is not torch.float32):
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    if bias is not None and (bias.shape != (experts,) or bias.dtype not in (torch.float32, wide)):
         refuse(
             "moe.gate", "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({experts},), torch.float32"
         )
@@ -172,10 +173,23 @@ def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     return *by_reference(reference.experts, given, (ids,), ctx.needs_input_grad[:4], gradient), None
 
 
+def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: tuple[T, T]) -> None:
+    logits, _bias, _chosen, sigmoid, *_groups, renormalised, scale = inputs
+    ctx.save_for_backward(logits, output[1])
+    ctx.settings = sigmoid, renormalised, scale
+
+
+def _gate_backward(ctx: Any, gradient: T, _: T | None) -> tuple[T | None, ...]:
+    """Differentiate the weights of the experts that were chosen, as if no others could have been."""
+    logits, ids = ctx.saved_tensors
+    return *by_reference(reference.weights_of, [logits], (ids, *ctx.settings), [True], gradient), *[None] * 8
+
+
 _gate = Op(
     "moe_gate(Tensor logits, Tensor? bias, int chosen, bool sigmoid, int groups, int kept, int best_of_group, "
     "bool renormalised, float scale) -> (Tensor, Tensor)",
     reference=reference.gate, kernel=KERNEL, outputs=_gated, check=_check_gate, serves=_served,
+    gradient=(_keep_gate, _gate_backward),
 )  # fmt: skip
 _plan = Op(
     "moe_plan(Tensor keys, int groups) -> (Tensor, Tensor)",
@@ -212,7 +226,7 @@ def gate(
     Args:
         logits: (tokens, experts) float32 or bfloat16.
         chosen: Experts of a token.
-        bias: (experts,) float32, added to scores where experts are chosen, and not to weights.
+        bias: (experts,) float32, or float64 as logits; added to scores where experts are chosen, and not to weights.
         sigmoid: Scores are sigmoids of logits, else their softmax.
         groups: Experts are chosen among those of some groups; a divisor of their number.
         kept: How many groups, those with the best score.
@@ -221,7 +235,7 @@ def gate(
         scale: What weights are multiplied by last.
 
     Returns:
-        weights: (tokens, chosen) float32, the largest score first.
+        weights: (tokens, chosen) float32, the largest score first, with gradients in logits.
         ids: (tokens, chosen) int64; of equal scores the first expert.
 
     Raises:

@@ -27,10 +27,16 @@ def gate(
         open_groups = torch.zeros_like(best, dtype=torch.bool).scatter(1, order, True)
         choice = torch.where(open_groups.unsqueeze(2), parts, -torch.inf).flatten(1)
     ids = choice.sort(dim=1, descending=True, stable=True).indices[:, :chosen]
-    weights = scores.gather(1, ids)
+    return weights_of(logits, ids, sigmoid, renormalised, scale), ids
+
+
+def weights_of(logits: Tensor, ids: Tensor, sigmoid: bool, renormalised: bool, scale: float) -> Tensor:
+    """Return the weights of the experts that each row chose."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    weights = (wide.sigmoid() if sigmoid else wide.softmax(1)).gather(1, ids)
     if renormalised:
         weights = weights / weights.sum(1, keepdim=True).clamp(min=1e-20)
-    return weights * scale, ids
+    return weights * scale
 
 
 def plan(keys: Tensor, groups: int) -> tuple[Tensor, Tensor]:
