@@ -90,7 +90,8 @@ template <class P, class T, class A> struct PackedProduct {
     const int64_t n = tile / tiles_of_run() * s.run + tile % tiles_of_run() * P::columns;
     const int64_t b_row = P::members * s.run, apart = P::members > 1 ? s.run : W, bytes = b_row * int64_t(sizeof(T));
     const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
-    const int64_t parts = (s.inner * tiles + kDeep - 1) / kDeep;
+    // As for two tiles wherever a panel has two: which tiles come in pairs depends on the threads, and no sum may.
+    const int64_t parts = (s.inner * (s.run >= 2 * P::columns ? 2 : 1) + kDeep - 1) / kDeep;
     const T* from = columns_of(b, tile);
     alignas(64) float sums[kDeepRows * P::all * W];
     const auto sums_of = [&](int64_t row, int64_t t) { return sums + (row * tiles + t) * P::all * W; };
