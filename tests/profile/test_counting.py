@@ -29,7 +29,7 @@ def faulting(x):
             fresh[page] = 1
     return x + x
 """
-# Outputs are small enough for the allocator to keep them: whether large ones are mapped anew, page by page, is its choice.
+# Outputs are so small that the allocator keeps them: whether large ones are mapped anew, page by page, is its choice.
 TASK = """
 import kernelwright as kw
 
