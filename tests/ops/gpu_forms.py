@@ -34,6 +34,26 @@ def lowbit() -> None:
             assert error < (3e-3 if dtype is torch.float16 else 1e-5), (way, bits, error)
 
 
+def loss() -> None:
+    """Hold losses and their gradients to float64 where logits are large; all products are exact."""
+    forms = forms_of(Path(str(ops.loss.__file__)).parent)[0]
+    torch.manual_seed(0)
+    x, weight = torch.randint(-30, 31, (6, 9)) / 16, torch.randint(-30, 31, (37, 9)) / 16
+    x[:, 0], weight[:, 0] = 4000.0, 1.0
+    target, scale = torch.tensor([0, 36, -100, 5, 5, 12]), torch.rand(6)
+    for bias, smoothing, z, cap in (
+        (None, 0.0, 0.0, 0.0), (torch.randint(-16, 17, (37,)) / 16, 0.1, 1e-3, 0.0), (None, 0.1, 1e-3, 30.0),
+    ):  # fmt: skip
+        given = (x, weight, target, bias, -100, smoothing, z, cap)
+        wide = [t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in given]
+        exact = ops.loss.reference.gradients(*wide, scale.double())
+        found = forms["linear_cross_entropy_gradients"].run(*given, scale)
+        again = forms["linear_cross_entropy"].run(*given)
+        for one, other in ((again, exact[0]), *zip(found, exact, strict=True)):
+            if other.numel():
+                assert (one - other).abs().max() <= 1e-5 * other.abs().max(), (smoothing, z, cap, one, other)
+
+
 def optim() -> None:
     """Hold steps of AdamW to torch's, while gradients, data and states move to other places, or are not there."""
     form = forms_of(Path(str(ops.optim.__file__)).parent)[0]["optim_adamw_many"]
@@ -72,4 +92,4 @@ def optim() -> None:
 
 
 if __name__ == "__main__":
-    {"lowbit": lowbit, "optim": optim}[sys.argv[1]]()
+    {"lowbit": lowbit, "loss": loss, "optim": optim}[sys.argv[1]]()
