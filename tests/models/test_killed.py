@@ -19,7 +19,7 @@ from tests.models.world import KERNEL, World, tasks_of
 from kernelwright.devices import detect
 from kernelwright.models import _budget, _judged, _optimize, _whole, model_result
 from kernelwright.models._records import Identity
-from kernelwright.records import Budget, Candidate, RunStatus, SourceFile
+from kernelwright.records import Candidate, RunStatus, SourceFile
 from kernelwright.store import EvaluationKey, Store
 
 OURS = ("/kernelwright/models/", "/kernelwright/store/")
@@ -33,7 +33,7 @@ class Noting(World):
         with (self.folder / "begun").open("a") as file:
             file.write(f"{task.key}\n")
         with Store(self.store) as store:
-            run = store.create_run(task, device=detect("cpu").fingerprint, budget=Budget(), seed=0)
+            run = store.create_run(task, device=detect("cpu").fingerprint, budget=budget, seed=0)
             for number in range(3):
                 source = SourceFile(path="k.py", text=f"{KERNEL}# {number}\n")
                 candidate = Candidate(sources=(source,), language="torch", entry="k.py:run")
