@@ -85,7 +85,7 @@ def last(
     given = [x for x in given if x is not None and x.requires_grad]
     if not given:
         return list(found)
-    return [x if x is None else _Last.apply(name, x, *given) for x in found]  # type: ignore[no-untyped-call]  # torch's
+    return [x if x is None else _Last.apply(name, x, *given) for x in found]  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 class _Last(torch.autograd.Function):

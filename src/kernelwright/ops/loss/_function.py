@@ -107,7 +107,7 @@ def linear_cross_entropy(
     kept = (target != ignore_index).to(wide)
     scale = kept / kept.sum() if reduction == "mean" else kept
     if wanted:
-        found = _Reduced.apply(x, weight, target, bias, scale, *settings)  # type: ignore[no-untyped-call]
+        found = _Reduced.apply(x, weight, target, bias, scale, *settings)  # type: ignore[no-untyped-call]  # torch has no types for it
     else:
         found = (losses(x, weight, target, bias, *settings) * scale).sum()
     return found
