@@ -31,6 +31,7 @@ _KEPT = (
     "HWLOC",
     "POCL",
     "OCL",
+    "PYOPENCL",
     "LD_",
     "TZ",
     "PYTHON",
@@ -38,7 +39,8 @@ _KEPT = (
     "HOME",
     "TMP",
 )
-"""What the names of variables begin with that runtimes need."""
+"""What the names of variables begin with that runtimes need, or set themselves: PyOpenCL's driver loader ends the process
+where the folder that PyOpenCL named for it is gone."""
 _SET = {"LANG": "en_US.UTF-8", "USER": "app", "LOGNAME": "app", "SHELL": "/bin/bash", "TERM": "xterm"}
 _FILE = "/srv/app/main.py"
 _MOST_SHIFT_PAGES = 1 << 14
