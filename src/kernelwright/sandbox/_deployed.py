@@ -39,8 +39,8 @@ _KEPT = (
     "HOME",
     "TMP",
 )
-"""What the names of variables begin with that runtimes need, or set themselves: PyOpenCL's driver loader ends the process
-where the folder that PyOpenCL named for it is gone."""
+"""What the names of variables begin with that runtimes need, or set themselves: without PyOpenCL's own, its loader of
+drivers ends the process."""
 _SET = {"LANG": "en_US.UTF-8", "USER": "app", "LOGNAME": "app", "SHELL": "/bin/bash", "TERM": "xterm"}
 _FILE = "/srv/app/main.py"
 _MOST_SHIFT_PAGES = 1 << 14
