@@ -84,7 +84,7 @@ def test_an_operator_of_other_tensors_is_no_candidate(suite, data):
         (
             'this->Attr("alpha")',
             'this->Attr("axis").Int(0);\n    this->Attr("alpha")',
-            "and the problem is called with 1 numbers",
+            "and the problem is called with 1 numbers: what its constructor is given under other names .nothing.",
         ),
         ("{ge::DT_FLOAT}", "{ge::DT_BF16}", "tensor 'x' is float32 in this problem, which it does not take"),
     ],
@@ -97,3 +97,41 @@ def test_an_operator_that_the_problem_does_not_call_is_no_candidate(suite, data,
     host.write_text(host.read_text().replace(before, after))
     with setup(suite, data) as given, given.task(problem) as task, pytest.raises(TaskError, match=said):
         suite.candidate(task, kernel)
+
+
+CONSTRUCTED = """class Model(nn.Module):
+    def __init__(self, Alpha_: float):
+        super().__init__()
+        self.alpha = Alpha_
+"""
+
+
+def test_what_a_constructor_is_given_is_the_attribute_of_that_name(suite, data):
+    problem = suite.problems(data)[0]
+    kernel = suite.candidates(data / "tasks", suite.problems(data))[problem.name]
+    module, inputs = data / problem.file, (data / problem.file).with_name("prepare_inputs.py")
+    text = module.read_text().replace("class Model(nn.Module):\n", CONSTRUCTED, 1)
+    module.write_text(
+        text.replace("forward(self, x, alpha)", "forward(self, x)").replace("alpha * x", "self.alpha * x")
+    )
+    drawn = inputs.read_text().replace(', param.get("alpha", 1.0)', "")
+    inputs.write_text(drawn.replace("return []", 'return [param.get("alpha", 1.0)]'))
+    with setup(suite, data) as given, given.task(problem) as task:
+        made = suite.candidate(task, kernel)
+    assert 'kw_attributes[] = {{"alpha", ::gert::number(1.5)}, ' in made.sources[0].text
+
+
+def test_truth_values_are_converted_to_what_the_problem_returns(suite, data):
+    problem = suite.problems(data)[0]
+    kernel = suite.candidates(data / "tasks", suite.problems(data))[problem.name]
+    host = kernel.parent.parent / "op_host" / kernel.name
+    before, z, after = host.read_text().partition('this->Output("z")')
+    host.write_text(f"#include <ratio>\n{before}{z}{after.replace('DT_FLOAT', 'DT_BOOL', 1)}")
+    with setup(suite, data) as given, given.task(problem) as task:
+        made = {source.path: source.text for source in suite.candidate(task, kernel).sources}
+    text = made["operator.cpp"]
+    assert "kw_results[] = {::ge::DT_BOOL}" in text and "#define DTYPE_Z bool" in text
+    assert (
+        text.index("#include <ratio>") < text.index("namespace host")
+        and "<ratio>" not in made["op_host/scale.cpp.h"]
+    )

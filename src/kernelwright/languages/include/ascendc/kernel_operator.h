@@ -65,6 +65,7 @@ using kw::ascend::Where;
 using TEventID = int8_t;
 enum class TPosition : uint8_t { GM, A1, A2, B1, B2, C1, C2, CO1, VECIN, VECOUT, VECCALC, LCM = VECCALC };
 using QuePosition = TPosition;
+constexpr int32_t ONE_BLK_SIZE = kBlock, ONE_REPEAT_BYTE_SIZE = kw::ascend::kRepeat;
 enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
 #define KW_EVENTS(E)                                                                                                    \
   E(MTE2, MTE1) E(MTE1, MTE2) E(MTE1, M) E(M, MTE1) E(MTE2, V) E(V, MTE2) E(MTE3, V) E(V, MTE3) E(V, V) E(MTE3, MTE1)   \
@@ -318,9 +319,22 @@ class LocalMemAllocator {
 #include "kw_vectors.h"
 #include "kw_reductions.h"
 #include "kw_cube.h"
+#include "kw_library.h"
 
 }  // namespace AscendC
 
 inline int64_t get_block_idx() { return AscendC::GetBlockIdx(); }
 inline int64_t get_block_num() { return AscendC::GetBlockNum(); }
+inline void set_flag(pipe_t from, pipe_t to, int32_t id, KW_AT) {
+  kw::ascend::core()->set(AscendC::detail::pipe_of(from), AscendC::detail::pipe_of(to), id, KW_HERE);
+}
+inline void wait_flag(pipe_t from, pipe_t to, int32_t id, KW_AT) {
+  kw::ascend::core()->wait(AscendC::detail::pipe_of(from), AscendC::detail::pipe_of(to), id, KW_HERE);
+}
+inline void pipe_barrier(pipe_t pipe) {
+  if (pipe == PIPE_ALL) AscendC::PipeBarrier<PIPE_ALL>();
+  if (pipe == PIPE_M) AscendC::PipeBarrier<PIPE_M>();
+}
+constexpr bool likely(bool condition) { return condition; }
+constexpr bool unlikely(bool condition) { return condition; }
 #endif  // KW_ASCENDC_KERNEL_OPERATOR_H_

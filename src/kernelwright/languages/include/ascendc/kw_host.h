@@ -22,9 +22,10 @@ enum DataType : int32_t {
   DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_UINT8 = 4, DT_INT16 = 6, DT_UINT16 = 7, DT_UINT32 = 8,
   DT_INT64 = 9, DT_UINT64 = 10, DT_DOUBLE = 11, DT_BOOL = 12, DT_COMPLEX64 = 16, DT_BF16 = 27, DT_UNDEFINED = 28
 };
-enum Format { FORMAT_ND = 2, FORMAT_NCHW = 0, FORMAT_NHWC = 1 };
+enum Format { FORMAT_ND = 2, FORMAT_NCHW = 0, FORMAT_NHWC = 1, FORMAT_FRACTAL_NZ = 29 };
 using graphStatus = uint32_t;
-constexpr graphStatus GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xffffffff, GRAPH_PARAM_INVALID = 50331649;
+constexpr graphStatus GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xffffffff, GRAPH_PARAM_INVALID = 50331649,
+                      GRAPH_NOT_CHANGED = 1343242304;
 inline int size_of(DataType type) {
   switch (type) {
     case DT_INT8: case DT_UINT8: case DT_BOOL: return 1;
@@ -50,6 +51,7 @@ class Shape {
   size_t GetDimNum() const { return dims_.size(); }
   int64_t GetDim(size_t i) const { return dims_.at(i); }
   int64_t operator[](size_t i) const { return dims_.at(i); }
+  int64_t& operator[](size_t i) { return dims_.at(i); }
   void SetDim(size_t i, int64_t n) { dims_.at(i) = n; }
   void SetDimNum(size_t n) { dims_.resize(n); }
   void AppendDim(int64_t n) { dims_.push_back(n); }
@@ -87,12 +89,38 @@ struct Tensor {
   template <typename T>
   const T* GetData() const { return static_cast<const T*>(data); }
 };
+template <typename T>
+struct TypedContinuousVector {
+  std::vector<T> values;
+  size_t GetSize() const { return values.size(); }
+  const T* GetData() const { return values.data(); }
+};
+using ContinuousVector = TypedContinuousVector<int64_t>;
 struct RuntimeAttr {
-  enum Type { kInt, kFloat, kBool, kOther } type = kInt;
+  enum Type { kInt, kFloat, kBool, kText, kList } type = kInt;
   int64_t integer = 0;
   float real = 0;
   bool flag = false;
+  std::string text{};
+  ContinuousVector list{};
+  void set(double n) {
+    integer = static_cast<int64_t>(n);
+    real = static_cast<float>(n);
+    flag = n != 0;
+  }
 };
+// Values that a problem's constructor is given; of what type an attribute is, its operator says.
+struct Named {
+  const char* name;
+  RuntimeAttr value;
+};
+inline RuntimeAttr number(double n) {
+  RuntimeAttr made;
+  made.set(n);
+  return made;
+}
+inline RuntimeAttr text(const char* said) { return {RuntimeAttr::kText, 0, 0, false, said, {}}; }
+inline RuntimeAttr list(std::initializer_list<int64_t> values) { return {RuntimeAttr::kList, 0, 0, false, "", {values}}; }
 class RuntimeAttrs {
  public:
   explicit RuntimeAttrs(const std::vector<RuntimeAttr>& attrs) : attrs_(attrs) {}
@@ -100,13 +128,14 @@ class RuntimeAttrs {
   const int64_t* GetInt(size_t i) const { return i < attrs_.size() ? &attrs_[i].integer : nullptr; }
   const float* GetFloat(size_t i) const { return i < attrs_.size() ? &attrs_[i].real : nullptr; }
   const bool* GetBool(size_t i) const { return i < attrs_.size() ? &attrs_[i].flag : nullptr; }
+  const char* GetStr(size_t i) const { return i < attrs_.size() ? attrs_[i].text.c_str() : nullptr; }
+  const ContinuousVector* GetListInt(size_t i) const { return i < attrs_.size() ? &attrs_[i].list : nullptr; }
   template <typename T>
   const T* GetAttrPointer(size_t i) const {
     if (i >= attrs_.size()) return nullptr;
     const RuntimeAttr& attr = attrs_[i];
-    const void* at = attr.type == RuntimeAttr::kInt ? static_cast<const void*>(&attr.integer)
-                     : attr.type == RuntimeAttr::kFloat ? static_cast<const void*>(&attr.real) : &attr.flag;
-    return static_cast<const T*>(at);
+    const void* values[] = {&attr.integer, &attr.real, &attr.flag, attr.text.c_str(), &attr.list};
+    return static_cast<const T*>(values[attr.type]);
   }
 
  private:
@@ -150,6 +179,7 @@ class TilingContext {
   uint32_t GetBlockDim() const { return blocks; }
   void SetTilingKey(uint64_t n) { key = n; }
   uint64_t GetTilingKey() const { return key; }
+  int32_t GetDeterministic() const { return 0; }
   void SetScheduleMode(uint32_t) {}
   void SetNeedAtomic(bool) {}
 };
@@ -164,6 +194,8 @@ struct InferShapeContext {  // declared for what infers shapes; never run here
   const Shape* GetInputShape(size_t) { return nullptr; }
   const Shape* GetOptionalInputShape(size_t) { return nullptr; }
   Shape* GetOutputShape(size_t) { return nullptr; }
+  const CompileTimeTensorDesc* GetInputDesc(size_t) { return nullptr; }
+  const Tensor* GetInputTensor(size_t) { return nullptr; }
   const RuntimeAttrs* GetAttrs() { return nullptr; }
   const char* GetNodeName() { return ""; }
 };
@@ -172,6 +204,14 @@ struct InferDataTypeContext {
   ge::graphStatus SetOutputDataType(size_t, ge::DataType) { return 0; }
 };
 }  // namespace gert
+namespace ge {
+struct Shape : gert::Shape {
+  using gert::Shape::Shape;
+  explicit Shape(const std::vector<int64_t>& dims) {
+    for (int64_t dim : dims) AppendDim(dim);
+  }
+};
+}  // namespace ge
 
 namespace platform_ascendc {
 enum class CoreMemType { L0_A, L0_B, L0_C, L1, L2, UB, HBM };

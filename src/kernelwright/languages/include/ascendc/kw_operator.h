@@ -43,6 +43,7 @@
 #define OP_LOGD(...)
 #define OP_LOGI(...)
 #define OP_LOGE(...)
+#define OP_LOGE_WITHOUT_REPORT(...)
 #define OP_CHECK(condition, log, result) \
   if (condition) {                       \
     log;                                 \
@@ -67,9 +68,24 @@ inline uint64_t& tiling_key() {
 }  // namespace kw
 namespace AscendC {
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
-inline void SetSysWorkspace(GM_ADDR) {}
+namespace detail {
+inline GM_ADDR& system_workspace() {
+  static thread_local GM_ADDR set = nullptr;
+  return set;
+}
+}  // namespace detail
+inline void SetSysWorkspace(GM_ADDR workspace) { detail::system_workspace() = workspace; }
+inline GM_ADDR GetSysWorkSpacePtr() { return detail::system_workspace(); }
+inline void GetMeanMaxMinTmpSize(uint32_t, uint32_t size, uint32_t, bool, uint32_t& most, uint32_t& least) {
+  most = least = 256 * size;  // where rows are added up; the calls here need none
+}
+inline void GetSigmoidMaxMinTmpSize(const gert::Shape& shape, uint32_t size, bool, uint32_t& most, uint32_t& least) {
+  most = static_cast<uint32_t>(shape.GetShapeSize()) * size, least = 256;
+}
 }  // namespace AscendC
+using AscendC::GetSysWorkSpacePtr;
 using AscendC::GetUserWorkspace;
+using AscendC::SetSysWorkspace;
 
 // ---- what an operator says of itself ---------------------------------------------------------------------------------
 
@@ -78,29 +94,35 @@ enum ParamKind { REQUIRED, OPTIONAL, DYNAMIC };
 struct OpParamDef {
   std::string name;
   OpParamDef& ParamType(ParamKind) { return *this; }
-  OpParamDef& DataType(std::initializer_list<ge::DataType>) { return *this; }
-  OpParamDef& DataTypeList(std::initializer_list<ge::DataType>) { return *this; }
-  OpParamDef& Format(std::initializer_list<ge::Format>) { return *this; }
-  OpParamDef& UnknownShapeFormat(std::initializer_list<ge::Format>) { return *this; }
-  OpParamDef& FormatList(std::initializer_list<ge::Format>) { return *this; }
+  OpParamDef& DataType(const std::vector<ge::DataType>&) { return *this; }
+  OpParamDef& DataTypeList(const std::vector<ge::DataType>&) { return *this; }
+  OpParamDef& Format(const std::vector<ge::Format>&) { return *this; }
+  OpParamDef& UnknownShapeFormat(const std::vector<ge::Format>&) { return *this; }
+  OpParamDef& FormatList(const std::vector<ge::Format>&) { return *this; }
+  OpParamDef& ValueDepend(ParamKind) { return *this; }
   OpParamDef& AutoContiguous() { return *this; }
   OpParamDef& IgnoreContiguous() { return *this; }
   OpParamDef& InitValue(double) { return *this; }
   OpParamDef& Scalar() { return *this; }
 };
 struct OpAttrDef {
-  gert::RuntimeAttr value;
+  std::string name;
+  gert::RuntimeAttr value{};
   OpAttrDef& AttrType(ParamKind) { return *this; }
   OpAttrDef& Int(int64_t n = 0) { return set(gert::RuntimeAttr::kInt, static_cast<double>(n)); }
   OpAttrDef& Float(float n = 0) { return set(gert::RuntimeAttr::kFloat, n); }
   OpAttrDef& Bool(bool n = false) { return set(gert::RuntimeAttr::kBool, n); }
-  OpAttrDef& String(const char* = "") { return set(gert::RuntimeAttr::kOther, 0); }
-  OpAttrDef& ListInt(std::vector<int64_t> = {}) { return set(gert::RuntimeAttr::kOther, 0); }
+  OpAttrDef& String(const char* said = "") {
+    value.text = said;
+    return set(gert::RuntimeAttr::kText, 0);
+  }
+  OpAttrDef& ListInt(const std::vector<int64_t>& values = {}) {
+    value.list.values = values;
+    return set(gert::RuntimeAttr::kList, 0);
+  }
   OpAttrDef& set(gert::RuntimeAttr::Type type, double n) {
     value.type = type;
-    value.integer = static_cast<int64_t>(n);
-    value.real = static_cast<float>(n);
-    value.flag = n != 0;
+    value.set(n);
     return *this;
   }
 };
@@ -152,7 +174,7 @@ class OpDef {
   explicit OpDef(const char*) {}
   OpParamDef& Input(const char* name) { return inputs.emplace_back(OpParamDef{name}); }
   OpParamDef& Output(const char* name) { return outputs.emplace_back(OpParamDef{name}); }
-  OpAttrDef& Attr(const char*) { return attrs.emplace_back(); }
+  OpAttrDef& Attr(const char* name) { return attrs.emplace_back(OpAttrDef{name}); }
   OpAICoreDef& AICore() { return core; }
   template <typename Function>
   OpDef& SetInferShape(Function) { return *this; }
@@ -167,21 +189,29 @@ class OpDef {
 namespace kw {
 namespace ascend {
 
-// An operator called with its inputs, then its attributes in their order, then its outputs.
+// An operator called with its inputs, then its attributes in their order but for those that have a value by name, then its
+// outputs; `results` are their types as the operator has them.
 class Operator {
  public:
-  Operator(const ops::OpDef& def, const ops::Registered& apart, const Args& args) {
+  Operator(const ops::OpDef& def, const ops::Registered& apart, const gert::Named* given, const ge::DataType* results,
+           const Args& args) {
     int at = 0;
     const int ins = static_cast<int>(def.inputs.size()), outs = static_cast<int>(def.outputs.size());
     std::vector<gert::RuntimeAttr> attrs;
-    for (const auto& attr : def.attrs) attrs.push_back(attr.value);
-    size_t named = 0;
+    std::deque<size_t> open;  // attributes that the call gives
+    for (const auto& attr : def.attrs) {
+      const auto* found = given;
+      while (*found->name && attr.name != found->name) ++found;
+      attrs.push_back(*found->name ? found->value : attr.value);
+      attrs.back().type = attr.value.type;
+      if (!*found->name) open.push_back(attrs.size() - 1);
+    }
     for (; static_cast<int>(context.inputs.size()) < ins && at < args.size() - outs; ++at) {
       if (args.is_tensor(at)) context.inputs.push_back(tensor(args, at, false));
-      else scalar(args, at, attrs, named);
+      else scalar(args, at, attrs, open);
     }
-    for (; at < args.size() - outs; ++at) scalar(args, at, attrs, named);
-    for (; at < args.size(); ++at) context.outputs.push_back(tensor(args, at, true));
+    for (; at < args.size() - outs; ++at) scalar(args, at, attrs, open);
+    for (; at < args.size(); ++at) context.outputs.push_back(result(tensor(args, at, true), results[at - args.size() + outs]));
     if (static_cast<int>(context.inputs.size()) != ins || static_cast<int>(context.outputs.size()) != outs)
       KW_UNSUPPORTED("the operator has other numbers of inputs and outputs than it is called with");
     context.attrs = gert::RuntimeAttrs(attrs);
@@ -198,6 +228,19 @@ class Operator {
   GM_ADDR out(size_t i) { return address(context.outputs[i]); }
   GM_ADDR workspace() { return workspace_.data(); }
   GM_ADDR tiling() { return context.tiling.bytes.data(); }
+  void finish() const {
+    for (const auto& one : converted_) {
+      switch (one.first.desc.type) {
+        case ge::DT_FLOAT: numbers<float>(one.first, one.second); break;
+        case ge::DT_FLOAT16: numbers<half>(one.first, one.second); break;
+        case ge::DT_BF16: numbers<bfloat16_t>(one.first, one.second); break;
+        case ge::DT_INT32: numbers<int32_t>(one.first, one.second); break;
+        case ge::DT_INT64: numbers<int64_t>(one.first, one.second); break;
+        case ge::DT_INT16: numbers<int16_t>(one.first, one.second); break;
+        default: numbers<uint8_t>(one.first, one.second);  // int8, uint8
+      }
+    }
+  }
 
  private:
   static GM_ADDR address(const gert::Tensor& tensor) {
@@ -210,12 +253,25 @@ class Operator {
     lend(address(made), made.GetShapeSize() * ge::size_of(made.desc.type), writable);
     return made;
   }
-  static void scalar(const Args& args, int i, std::vector<gert::RuntimeAttr>& attrs, size_t& named) {
-    if (named >= attrs.size()) KW_UNSUPPORTED("the operator has fewer attributes than it is called with");
-    gert::RuntimeAttr& attr = attrs[named++];
-    attr.real = static_cast<float>(args.real(i));
-    attr.integer = static_cast<int64_t>(args.real(i));
-    attr.flag = attr.real != 0;
+  static void scalar(const Args& args, int i, std::vector<gert::RuntimeAttr>& attrs, std::deque<size_t>& open) {
+    if (open.empty()) KW_UNSUPPORTED("the operator has fewer attributes than it is called with");
+    attrs[open.front()].set(args.real(i));
+    open.pop_front();
+  }
+  // Truth values that are wanted as numbers are converted when the kernel is done.
+  gert::Tensor result(const gert::Tensor& wanted, ge::DataType made) {
+    if (made != ge::DT_BOOL || wanted.desc.type == made) return wanted;
+    gert::Tensor truths = wanted;
+    converted_.emplace_back(wanted, std::vector<uint8_t>(static_cast<size_t>(wanted.GetShapeSize()) + 1));
+    truths.desc.type = made;
+    truths.data = converted_.back().second.data();
+    lend(address(truths), truths.GetShapeSize(), true);
+    return truths;
+  }
+  template <typename T>
+  static void numbers(const gert::Tensor& to, const std::vector<uint8_t>& truths) {
+    for (int64_t i = 0; i < to.GetShapeSize(); ++i)
+      reinterpret_cast<T*>(address(to))[i] = static_cast<T>(static_cast<float>(truths[static_cast<size_t>(i)] != 0));
   }
   static ge::DataType type_of(const DLDataType& type) {
     const bool wide = type.bits == 64, half = type.bits == 16;
@@ -229,17 +285,20 @@ class Operator {
     }
   }
   std::vector<uint8_t> workspace_;
+  std::deque<std::pair<gert::Tensor, std::vector<uint8_t>>> converted_;
 };
 
 }  // namespace ascend
 }  // namespace kw
 
-// `launch` names the kernel's function and the pointers that it takes of `op`.
+// `launch` names the kernel's function and the pointers that it takes of `op`; before it stand `kw_attributes`, closed by
+// one with no name, and `kw_results`.
 #define KW_OPERATOR(name, def, apart, launch)                                                   \
   KW_KERNEL(name) {                                                                             \
     const def made(#def);                                                                       \
-    ::kw::ascend::Operator op(made, apart, args);                                               \
+    ::kw::ascend::Operator op(made, apart, kw_attributes, kw_results, args);                    \
     ::kw::ascend::run(static_cast<int>(op.context.blocks), [&] { launch; });                    \
+    op.finish();                                                                                \
   }
 
 #endif  // KW_ASCENDC_OPERATOR_H_
