@@ -58,8 +58,8 @@ Executed: `TPipe`, `TQue`, `TQueBind`, `TBuf`, `LocalMemAllocator`; `LocalTensor
 `Exp`, `Ln`, `Sqrt`, `Rsqrt`, `Reciprocal`, `Abs`, `Relu`, `LeakyRelu`, `And`, `Or`, `Not`, `Axpy`, `FusedMulAdd`,
 `Duplicate`, `Copy` and `Cast` in all modes, on the first elements or by masks, repeats and strides; `ReduceSum`,
 `ReduceMax`, `ReduceMin` and their forms by repeats (`WholeReduce...`), blocks and pairs; `Compare`, `Select`, `Brcb`,
-`Gather`; `Tanh`, `Sigmoid`, `Sum`, `Mean`, `BroadCast`. Of the cube unit `DataCopy` into fractals, `LoadData`, `LoadDataWithTranspose`, `Mmad` with bias and sums,
-`Fixpipe` with conversion and ReLU;
+`Gather`; `Tanh`, `Sigmoid`, `Sum`, `Mean`, `BroadCast`. Of the cube unit `DataCopy` into fractals, `LoadData`,
+`LoadDataWithTranspose`, `Mmad` with bias and sums, `Fixpipe` with conversion and ReLU;
 half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MODE)` has two vector cores with each
 cube core. What is not there does not compile, and is `unavailable`, never refused.
 
@@ -68,7 +68,7 @@ buffer that nobody wrote, once something comes of them; lengths, starts, strides
 forbids; buffers of which more is taken than there is; accesses beyond a buffer or a tensor; queues that are empty,
 full, or exhausted; tensors that were freed, are never freed, belong to another queue or lie in the wrong buffer;
 flags that are never set, or set twice; cores that touch what another core writes, or wait for ever.
-Does not cover: operators with tensors, `LoadData` of images, `unitFlag`, the rest of the library of high-level calls; the
+Does not cover: operators with tensors, `LoadData` of images, `unitFlag`, other calls of the high-level library; the
 precision of the device's `Exp`, `Ln`, `Div` and the like, which are the host's, and the order in which `Mmad` adds
 up; conflicts of banks; times. A compiler that sets flags by itself accepts more than is accepted here: each order
 between pipes must be written down.
