@@ -1,10 +1,11 @@
 // kw_library.h: calls of the high-level library that are several instructions of the vector pipe. Part of kernel_operator.h,
 // inside its namespace.
 //
-// What such a call does in between is not documented, so only its operands are checked: each is read or written as one
-// instruction would, and a buffer of its own is taken as written, with nothing known in it.
+// Only the operands are checked: each is read or written as one instruction would, and a buffer to work in is taken as
+// written, with nothing known in it.
 //
-// Source: Ascend C API reference, "High-level API": "Tanh", "Sigmoid", "Sum", "Mean", "BroadCast" (types for Atlas A2).
+// Forms are those that NPUKernelBench's operators call; shapes and alignment that are asked for here were not compared with
+// the pages of the Ascend C API reference.
 
 namespace detail {
 template <typename T, typename U>
