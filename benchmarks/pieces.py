@@ -2,10 +2,10 @@
 
     python -m benchmarks.pieces [--minutes 5] [--store DIR] [--out rows.jsonl]
 
-Two blocks, a branch on a value, two blocks. `optimize` searches what the pieces share, and judges the model as a whole. Then the
-model is patched and called on inputs that take the usual branch and on some that take the rare one; an answer may be off
-from float64 by twice as much as the native model's, of the largest value. A row tells the verdict, what became of each region,
-and these errors.
+Two blocks, a branch on a value, two blocks. `optimize` searches what the pieces share, and judges the model as a whole.
+Then the model is patched and called on inputs that take the usual branch and on some that take the rare one; an answer
+may be off from float64 by twice as much as the native model's. A row tells the verdict, what became of each region, and
+how far both are off, in shares of the largest value.
 """
 
 import argparse

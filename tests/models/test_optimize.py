@@ -141,7 +141,9 @@ def test_what_was_found_is_decided_on_in_all_minutes_that_are_left(
     world.optimize(small_plan.loaded, proposers=("library", "schedule"), minutes=10.0)
     whole, region = world.budgets[:2]
     assert world.searched[0].endswith("whole")
-    assert whole.minutes == pytest.approx(most, abs=0.3), "a program that is slower from the start has its share"
+    assert whole.minutes == pytest.approx(most, abs=0.3), (
+        "a program that is slower from the start has its share"
+    )
     assert whole.search_minutes == pytest.approx(0.75 * 6.0, abs=0.3)
     assert 5.5 < region.minutes < 6.1 and region.search_minutes < 1.0
 

@@ -58,7 +58,9 @@ def test_a_script_that_loads_itself_is_told_where_to_put_that(tmp_path: Path) ->
     file.write_text(
         HEAD + OWN % "a" + f"from kernelwright.tasks import load_task\nload_task({str(file)!r})\n"
     )
-    with pytest.raises(TaskError, match=r"script\.py asks for .* under `if __name__ == '__main__':`$") as caught:
+    with pytest.raises(
+        TaskError, match=r"script\.py asks for .* under `if __name__ == '__main__':`$"
+    ) as caught:
         load_task(file)
     assert str(caught.value).count("script.py") == 1
     file.write_text(HEAD + OWN % "a")

@@ -24,8 +24,8 @@ def whole_s(left_s: float) -> float:
 def budget_of(share_s: float, left_s: float) -> Budget:
     """Return the budget of a search with a share of the minutes: what it finds is decided on in all that are left.
 
-    It tries programs for three quarters of its share. A program that is faster in a screening, and was cut off before it
-    was accepted, is worth more than another search of as many seconds.
+    It tries programs for three quarters of its share. One that was faster in a screening and is cut off before it is
+    accepted is worth more than another search of as many seconds.
 
     Example:
         >>> budget = budget_of(240.0, 600.0)

@@ -243,7 +243,8 @@ class _Regions:
         row, (capture, region) = self._rows[stream.key], self._plan.regions[stream.key]
         stream.searches += 1
         self._say(
-            "region", message=f"{row.label} x{row.uses}: searching for {60 * (budget.search_minutes or 0):.0f} s"
+            "region",
+            message=f"{row.label} x{row.uses}: searching for {60 * (budget.search_minutes or 0):.0f} s",
         )
         try:
             task = self._plan.loaded.judged(region_task(capture, region, self._plan.timed[capture.name]))
