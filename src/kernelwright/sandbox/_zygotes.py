@@ -18,6 +18,7 @@ from ..errors import InputError, MissingToolError, WorkerError
 from ..system.landlock import landlock_version
 from ..system.resources import Resource
 from ._bubblewrap import CACHE_FOLDER, bubblewrap
+from ._compile_cache import remove_incomplete
 from ._confinement import Isolation
 from ._environment import environment, physical_cores
 from ._process import START_S, Zygote
@@ -137,6 +138,7 @@ class Zygotes(Resource):
         cache = self.baselines if trusted else None
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
+            remove_incomplete(cache)
         seen = CACHE_FOLDER if self.kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
         plain = self._running.get((False, ()))
