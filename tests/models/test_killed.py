@@ -100,9 +100,7 @@ def worlds(tmp_path, monkeypatch, request):
     """Make worlds in which one region helps, and another helps alone and hurts inside."""
     plan = request.getfixturevalue("small_plan" if request.param == "whole" else "pieces_plan")
     names = tasks_of(plan)
-    good, bad = (
-        ("norms.0", "layers.0") if request.param == "whole" else ("L['self'].first", "L['self'].second")
-    )
+    good, bad = ("norms.0", "layers.0") if request.param == "whole" else ("first", "second")
 
     def make(name):
         folder = tmp_path / name
