@@ -15,10 +15,10 @@ import psutil
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
+from ..system.compile_cache import remove_incomplete
 from ..system.landlock import landlock_version
 from ..system.resources import Resource
 from ._bubblewrap import CACHE_FOLDER, bubblewrap
-from ._compile_cache import remove_incomplete
 from ._confinement import Isolation
 from ._environment import environment, physical_cores
 from ._process import START_S, Zygote

@@ -27,6 +27,10 @@ def remove_incomplete(folder: Path, now_s: float | None = None) -> list[str]:
     Args:
         folder: The cache, with all that is below.
         now_s: Seconds since the epoch; by default now.
+
+    Example:
+        >>> remove_incomplete(Path("no such folder"))
+        []
     """
     now_s, removed = time.time() if now_s is None else now_s, []
     for path in folder.rglob("*.so"):
@@ -38,7 +42,12 @@ def remove_incomplete(folder: Path, now_s: float | None = None) -> list[str]:
 
 
 def is_complete(path: Path) -> bool:
-    """Tell whether a shared library is as long as its header says."""
+    """Tell whether a shared library is as long as its header says.
+
+    Example:
+        >>> is_complete(Path(__file__))
+        False
+    """
     with path.open("rb") as file:
         read = file.read(_HEADER.size)
     if len(read) < _HEADER.size:

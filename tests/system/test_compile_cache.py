@@ -3,11 +3,13 @@
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from kernelwright.config import Settings
+from kernelwright.propose._inductor import _harvest
 from kernelwright.sandbox import _zygotes
-from kernelwright.sandbox._compile_cache import is_complete, remove_incomplete
+from kernelwright.system.compile_cache import is_complete, remove_incomplete
 
 WHOLE = next(Path(torch.__file__).parent.joinpath("lib").glob("libtorch_global_deps.so")).read_bytes()
 
@@ -25,6 +27,15 @@ def test_what_was_not_written_to_its_end_is_removed_once_nobody_writes_on(tmp_pa
     assert remove_incomplete(folder) == [], "it may still be written"
     assert remove_incomplete(folder, time.time() + 60.0) == ["empty.so", "other.so", "short.so"]
     assert [path.name for path in folder.rglob("*.so")] == ["whole.so"]
+
+
+def test_a_compiler_finds_no_such_library(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    seen = []
+    monkeypatch.setattr(_harvest, "remove_incomplete", lambda folder: seen.append(folder) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        _harvest.harvest(None, ())
+    assert seen == [tmp_path / "inductor"]
 
 
 def test_baselines_find_no_such_library(tmp_path, monkeypatch):
