@@ -1,12 +1,12 @@
 """`optimize` of a whole model, killed at random moments of plan, search and verdict, and begun again each time.
 
-    python -m benchmarks.killed_model [--kills 50] [--a-model 5] [--minutes 1] [--out rows.jsonl]
+    python -m benchmarks.killed_model [--kills 50] [--a-model 5] [--minutes 1] [--pieces] [--out rows.jsonl]
 
 Searches, judge and model are real. Each model of the series is a fresh store: it is killed (SIGKILL) up to `--a-model`
 times, each at a moment drawn from the time that an undisturbed run takes, and then let end. After each kill no
 evaluation that was kept before may be gone, and no process of ours may be left; in the end the decision must be the
 undisturbed one, a finished search must not have been searched again, and the result must patch the model and answer as
-the native one does.
+the native one does. With `--pieces` the model branches on a value between its blocks, so that its graph breaks.
 A row for each model.
 """
 
@@ -48,6 +48,22 @@ def build():
     torch.manual_seed(0)
     return nn.Sequential(Block(), Block(), Block()).eval(), (torch.randn(32, 96),)
 """
+_BRANCH = """
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Sequential(Block(), Block()), nn.Sequential(Block(), Block())
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(x / 2 if x.abs().max() > 50.0 else x)
+
+
+def build():
+    torch.manual_seed(0)
+    return Branching().eval(), (torch.randn(32, 96),)
+"""
 _GONE_S = 20.0
 
 
@@ -57,13 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--a-model", type=int, default=5, help="kills of one model, at most")
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--pieces", action="store_true", help="a model whose graph breaks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
     chance, killed, good = random.Random(asked.seed), 0, True
     with tempfile.TemporaryDirectory() as made:
         model = Path(made) / "blocks.py"
-        model.write_text(_MODEL)
+        model.write_text(_MODEL + _BRANCH if asked.pieces else _MODEL)
         begun = time.monotonic()
         first = series(model, Path(made) / "undisturbed", asked.minutes, [])
         whole_s = time.monotonic() - begun

@@ -2,6 +2,7 @@
 
 import random
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -385,3 +386,17 @@ def test_a_candidate_may_load_as_long_as_while_it_was_verified_if_the_run_has_th
     now = time.monotonic()
     for soft, hard, least in ((10, 100, 59), (1, 2, 5), (80, 100, 79)):  # rounds may begin until the first
         assert least <= _bench._load_s(_block_runner.Ends(now + soft, now + hard)) <= least + 1
+
+
+def test_a_slow_measurement_goes_on_to_its_first_look_if_the_run_has_the_time(bench, monkeypatch):
+    monkeypatch.setattr(Bench, "_is_enough", lambda *_: False)
+    slow, now = SimpleNamespace(block=lambda _: SimpleNamespace(repeated=False)), time.monotonic()
+    for phase, hard, rounds in (
+        ("measure", 100, 8),
+        ("confirm", 100, 8),
+        ("screen", 100, 3),
+        ("confirm", -1, 0),
+    ):
+        blocks = []
+        bench._rounds([slow], phase, blocks, _block_runner.Ends(now - 1, now + hard), 1)
+        assert len(blocks) == rounds, "the soft limit is over, the hard one is not or is"

@@ -13,11 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.models.conftest import written
 from tests.models.planted import planted_evaluation
 from tests.models.world import KERNEL, World, tasks_of
 
 from kernelwright.devices import detect
 from kernelwright.models import _budget, _judged, _optimize, _whole, model_result
+from kernelwright.models import _look as looking
+from kernelwright.models import _plan as planning
+from kernelwright.models._look import gain_of
 from kernelwright.models._records import Identity
 from kernelwright.records import Candidate, RunStatus, SourceFile
 from kernelwright.store import EvaluationKey, Store
@@ -60,19 +64,52 @@ class Noting(World):
         return path.read_text().split() if path.exists() else []
 
 
-@pytest.fixture
-def worlds(tmp_path, monkeypatch, small_plan):
-    """Make worlds in which the norms help, and the layers help alone and hurt inside."""
-    names = tasks_of(small_plan)
+BRANCHING = """
+import torch
+
+class Branching(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Softmax(-1), torch.nn.LogSoftmax(-1)
+
+    def forward(self, x):
+        x = self.first(x.sin() * 3 + x * x)
+        if x.sum() > 0:
+            x = x.cos() + x.exp()
+        return self.second(x)
+
+def build():
+    return Branching().eval(), (torch.ones(64, 256),)
+"""
+
+
+@pytest.fixture(scope="module")
+def pieces_plan(tmp_path_factory):
+    """The plan of a model whose graph breaks, with a region in each piece."""
+    path = written(tmp_path_factory.mktemp("pieces"), "branching.py", BRANCHING)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(looking, "LEAST_SHARE", 0.0)
+        patched.setattr(looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0))
+        made = planning.planned(path, device=detect("cpu"))
+    assert made.captured.whole is None and len({row.piece for row in made.plan.regions}) > 1
+    return made
+
+
+@pytest.fixture(params=["whole", "in pieces"])
+def worlds(tmp_path, monkeypatch, request):
+    """Make worlds in which one region helps, and another helps alone and hurts inside."""
+    plan = request.getfixturevalue("small_plan" if request.param == "whole" else "pieces_plan")
+    names = tasks_of(plan)
+    good, bad = ("norms.0", "layers.0") if request.param == "whole" else ("first", "second")
 
     def make(name):
         folder = tmp_path / name
         folder.mkdir()
         world = Noting(folder)
-        world.found = {names["norms.0"]: 2.0, names["layers.0"]: 1.5}
-        world.effects = {"norms.0": 0.4, "layers.0": -0.2}
+        world.found = {names[good]: 2.0, names[bad]: 1.5}
+        world.effects = {good: 0.4, bad: -0.2}
         for module, member, value in (
-            (_optimize, "planned", lambda *_, **__: small_plan), (_judged, "judging", world.judging),
+            (_optimize, "planned", lambda *_, **__: plan), (_judged, "judging", world.judging),
             (_optimize, "accepted_of", world.accepted_of), (_whole, "accepted_of", world.accepted_of),
             (_optimize, "_over_eager", lambda *_: 1.5), (_optimize, "LEAST_SHARE", 0.0), (_budget, "MISSED", 0.0),
             (_optimize, "dynamo_form", lambda *_: None), (_optimize, "identity_of", lambda *_: Identity()),

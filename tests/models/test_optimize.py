@@ -133,6 +133,21 @@ def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan, 
     assert world.searched.count(names["norms.0"]) == 1 and result.improved
 
 
+@pytest.mark.parametrize(("pilot", "most"), [(0.6, 10.0), (None, 10.0), (1.1, 6.0)])
+def test_what_was_found_is_decided_on_in_all_minutes_that_are_left(
+    world, small_plan, monkeypatch, pilot, most
+):
+    monkeypatch.setattr(_whole, "piloted", lambda *_: pilot)
+    world.optimize(small_plan.loaded, proposers=("library", "schedule"), minutes=10.0)
+    whole, region = world.budgets[:2]
+    assert world.searched[0].endswith("whole")
+    assert whole.minutes == pytest.approx(most, abs=0.3), (
+        "a program that is slower from the start has its share"
+    )
+    assert whole.search_minutes == pytest.approx(0.75 * 6.0, abs=0.3)
+    assert 5.5 < region.minutes < 6.1 and region.search_minutes < 1.0
+
+
 def test_no_kernel_means_the_native_model_stays(world, small_plan):
     result = world.optimize(small_plan.loaded)
     assert not result.improved and result.reason == "no region has an accepted kernel" and not world.asked

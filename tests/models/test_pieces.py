@@ -4,6 +4,7 @@ import copy
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from kernelwright.cli import main
 from kernelwright.deploy import Installed, set_installed
 from kernelwright.devices import detect
 from kernelwright.errors import InputError
+from kernelwright.languages import get_language
+from kernelwright.languages.prepared import prepared
 from kernelwright.models import (
     ModelResult,
     Patch,
@@ -41,6 +44,7 @@ from kernelwright.models._unusual import reads_values
 from kernelwright.models._whole_task import whole_task
 from kernelwright.records import DecisionStatus, Interval
 from kernelwright.store import Store
+from kernelwright.tasks import Problem
 
 BRANCHING = (
     SMALL
@@ -124,6 +128,27 @@ def test_kernels_serve_the_pieces_of_every_branch(patched):
     torch.testing.assert_close(other(x), marked(other, x))
     one.remove()
     assert model(x).abs().max() < 1000 and "forward" not in vars(model)
+
+
+def test_kernels_in_pieces_pack_their_weights_outside_of_calls(kept):
+    store, result, _, _ = kept
+    with Store(store) as one:
+        task, candidate = one.task(one.run(result.run).task), one.evaluations(result.run)[0].candidate
+    language, workload = get_language("torch"), task.workloads[0]
+    kernel = language.load(candidate, Path(language.build(candidate).artefact), workload.outputs)
+    packings = kernel.__globals__["_module0"].packings
+    called = prepared(kernel, [spec.name for spec in workload.state])
+    x, weights = torch.ones(4, 16), list(Problem(task).state(workload, seed=0).values())
+    for weight in weights:
+        weight.fill_(2.0)
+        called.follow(*weights)
+        before = len(packings)
+        answer = called(x, *weights)
+        assert len(packings) == before > 0, "a timed call does not pack"
+    first = 2.0 * torch.nn.functional.rms_norm(x, (16,), eps=1e-5) + MARK
+    torch.testing.assert_close(
+        answer, (2.0 * torch.nn.functional.rms_norm(first, (16,), eps=1e-5) + MARK) * 2
+    )
 
 
 def test_what_was_not_verified_is_native(patched):

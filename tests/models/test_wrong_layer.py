@@ -103,5 +103,5 @@ def test_the_layer_where_a_program_for_the_whole_model_goes_wrong_is_named(tmp_p
         "device": "cpu", "proposers": ("schedule",), "store": tmp_path / "store", "baselines": ("eager",),
         "languages": ("cpp",), "on_event": None,
     }  # fmt: skip
-    found = search_whole(plan, "net", optimize, 0.5, options, lambda *_, **__: None)
+    found = search_whole(plan, "net", optimize, 30.0, options, lambda *_, **__: None)
     assert found.best is None and found.reason.endswith("wrong from layers.2 on"), found.reason

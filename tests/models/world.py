@@ -17,11 +17,12 @@ class World:
     def __init__(self, folder):
         self.folder, self.store = folder, folder / "store"
         self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
-        self.final = DecisionStatus.IMPROVED
+        self.final, self.budgets = DecisionStatus.IMPROVED, []
 
     def search(self, task, *, budget, **options):
         assert budget.minutes > 0 and options["store"] == self.store
         self.searched.append(task.name)
+        self.budgets.append(budget)
         speedup = self.found.get(task.name, 1.0)
         if isinstance(speedup, Exception):
             raise speedup

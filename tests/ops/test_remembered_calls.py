@@ -31,7 +31,9 @@ STRAIGHT = {
 @pytest.fixture(autouse=True)
 def _calls_that_may_be_remembered(monkeypatch):
     require("C++ compiler")
-    monkeypatch.setenv("KERNELWRIGHT_TUNING", "table")  # a slow first call is not remembered where it may be tried
+    monkeypatch.setenv(
+        "KERNELWRIGHT_TUNING", "table"
+    )  # a slow first call is not remembered where it may be tried
 
 
 def straight(function, *args, **kwargs):

@@ -53,6 +53,20 @@ def test_one_sentence(tmp_path: Path, text: str, symbol: str, message: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_a_script_that_loads_itself_is_told_where_to_put_that(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(
+        HEAD + OWN % "a" + f"from kernelwright.tasks import load_task\nload_task({str(file)!r})\n"
+    )
+    with pytest.raises(
+        TaskError, match=r"script\.py asks for .* under `if __name__ == '__main__':`$"
+    ) as caught:
+        load_task(file)
+    assert str(caught.value).count("script.py") == 1
+    file.write_text(HEAD + OWN % "a")
+    assert load_task(file).name == "a"
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="does not exist"):
         load_task(tmp_path / "none.py")

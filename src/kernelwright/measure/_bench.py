@@ -61,6 +61,8 @@ _ROUNDS = {
 _AGAINST_ONE = frozenset({"prescreen", "sizes"})
 """Phases that time against the first baseline alone."""
 _FUTILE_ROUND = 3
+_LEAST_ROUNDS = {"measure": LOOKS[0], "confirm": CONFIRM_LOOKS[0]}
+"""Rounds that are made, however long they take, if the run has the time: before the first look nothing is decided."""
 
 
 class Bench(Resource):
@@ -190,7 +192,8 @@ class Bench(Resource):
                 may be the fastest; `measure`: until the decision is sure; `confirm`: a fixed number;
                 `refuter`: a few, on the confirm workload that refused an earlier candidate.
             workloads: On which workloads, in rounds.
-            deadline_s: Seconds after which no new round starts; at least three rounds are tried.
+            deadline_s: Seconds after which no new round starts, once there were three, in `measure` and `confirm` as
+                many as the first look needs.
             left_s: Seconds after which no new block starts in any case; the end of the run.
             tried: How many candidates this one was picked from.
 
@@ -310,7 +313,7 @@ class Bench(Resource):
                     repeated = blocks[-1].repeated
             if self._is_enough(number, phase, blocks, tried):
                 return
-            if time.monotonic() > ends.soft and number >= _FUTILE_ROUND:
+            if time.monotonic() > ends.soft and number >= _LEAST_ROUNDS.get(phase, _FUTILE_ROUND):
                 return
 
     def _is_enough(self, number: int, phase: Phase, blocks: list[Block], tried: int) -> bool:

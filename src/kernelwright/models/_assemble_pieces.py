@@ -52,6 +52,7 @@ def _lines(task: Task, parts: Sequence[Part], home: str) -> Iterator[str]:
         yield from ("", "", *part.definition())
     yield _MODEL.format(files=files, path=path, symbol=symbol, init=init, state=tuple(s.name for s in workload.state),
                         inputs=inputs, regions="\n".join(map(_region, parts)))  # fmt: skip
+    yield from (_PACKING if any(part.packs for part in parts) else _CALL).splitlines()
 
 
 def _region(part: Part) -> str:
@@ -103,8 +104,18 @@ _regions = [
 with torch.random.fork_rng(devices=[]):
     _model = _reference({path!r}, {symbol!r})(*{init!r})
 _pieces = Pieces(_model, {state!r}, {inputs!r}, _regions)
-
+"""
+_CALL = """
 
 def run(*tensors):
     return _pieces(*tensors)
+"""
+_PACKING = """
+
+def prepare(weights):
+    return _pieces.packed(tuple(weights.values()))
+
+
+def run(*tensors):
+    return _pieces(*tensors[:-1], *tensors[-1])
 """

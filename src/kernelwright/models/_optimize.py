@@ -22,7 +22,7 @@ from ._identity import Outside, identity_of
 from ._judged import Judged
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
-from ._minutes import SHORTEST_S, regions_s, whole_s
+from ._minutes import SHORTEST_S, budget_of, regions_s
 from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
@@ -151,7 +151,7 @@ class _Run:
         whole = plan.plan.whole
         if set(WHOLE_PROPOSERS) <= set(self.options["proposers"]) and whole is not None and whole.chosen:
             more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
-            alone = search_whole(plan, _key(plan), search, whole_s(self._left_s()) / 60, more, self.say)
+            alone = search_whole(plan, _key(plan), search, self._left_s(), more, self.say)
             if alone.best is not None:
                 return self._of_whole(alone), alone.task
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
@@ -162,8 +162,9 @@ class _Run:
         regions = _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
         while (stream := regions.next(self._left_s() - reserve_s)) is not None:
-            left_s = min(max(stream.cost_s, 2 * SHORTEST_S), self._left_s() - reserve_s)
-            regions.search(stream, search, Budget(minutes=left_s / 60), self.options)
+            left_s = self._left_s() - reserve_s
+            budget = budget_of(min(max(stream.cost_s, 2 * SHORTEST_S), left_s), left_s)
+            regions.search(stream, search, budget, self.options)
         accepted = regions.accepted()
         if not accepted:
             return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
@@ -242,7 +243,8 @@ class _Regions:
         row, (capture, region) = self._rows[stream.key], self._plan.regions[stream.key]
         stream.searches += 1
         self._say(
-            "region", message=f"{row.label} x{row.uses}: searching for {60 * (budget.minutes or 0):.0f} s"
+            "region",
+            message=f"{row.label} x{row.uses}: searching for {60 * (budget.search_minutes or 0):.0f} s",
         )
         try:
             task = self._plan.loaded.judged(region_task(capture, region, self._plan.timed[capture.name]))

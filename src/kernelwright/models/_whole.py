@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KernelwrightError, fault_of
-from ..records import Budget, DecisionStatus, Evaluation, RunStatus, Task
+from ..records import DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
+from ._minutes import budget_of, whole_s
 from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
@@ -22,10 +23,10 @@ from .pieces import Unprintable
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_PILOT_SHARE, _LEAST_MINUTES = 0.25, 1.5
-"""Part of the minutes that the first programs may take to be timed, and how many it must be worth doing."""
-_AS_LONG = 0.7
-"""Part of its minutes that a search has at least, once the first programs were timed."""
+_PILOT_SHARE, _LEAST_S = 0.25, 90.0
+"""Part of the seconds that the first programs may take to be timed, and how many it must be worth doing."""
+_AS_LONG = 0.6
+"""Part of its seconds for trying programs that a search has at least, once the first programs were timed."""
 _TOLD_ENDS = 2
 """How many ends of rejected programs are told."""
 
@@ -62,7 +63,7 @@ def search_whole(
     plan: Planned,
     key: str,
     search: Callable[..., Any],
-    minutes: float,
+    left_s: float,
     options: Mapping[str, Any],
     say: Callable[..., None],
 ) -> WholeFound:
@@ -72,7 +73,8 @@ def search_whole(
         plan: The model and its plan.
         key: Names the model and the device in the store.
         search: Searches one task.
-        minutes: Wall minutes of the search.
+        left_s: Wall seconds of the run that are left. Programs are tried in three fifths of them; what is faster has
+            all of them to be accepted in, unless its first programs are slower than eager torch.
         options: What else it takes.
         say: Tells what happens.
     """
@@ -80,25 +82,25 @@ def search_whole(
         whole = plan.as_task()
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
-    place, share = options["store"], None
+    place, share, begun = options["store"], None, time.monotonic()
     with Store(place) as store:
         note_search(store, key, WHOLE, whole.task)
         finished = finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())
-        run = next((name for name in finished if _tells(store, name, minutes)), "")
+        run = next((name for name in finished if _tells(store, name, whole_s(left_s))), "")
     if run:
         say("whole", message=f"the whole model: run {run} taken over")
     else:
-        say("whole", message=f"the whole model as one program: searching for {60 * minutes:.0f} s")
-        begun = time.monotonic()
-        if minutes >= _LEAST_MINUTES:
-            share = piloted(whole.task, _PILOT_SHARE * 60 * minutes)
+        mine_s = whole_s(left_s)
+        say("whole", message=f"the whole model as one program: searching for {mine_s:.0f} s")
+        if mine_s >= _LEAST_S:
+            share = piloted(whole.task, _PILOT_SHARE * mine_s)
         if share is not None:
             _, expected, _ = forecast_of(share, plan.plan.bound_share)
             told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
             say("whole", message=told)
+        spent_s, most_s = time.monotonic() - begun, left_s if share is None or share < 1.0 else mine_s
         try:
-            left = minutes - (time.monotonic() - begun) / 60
-            run = search(whole.task, budget=Budget(minutes=left), **options).run
+            run = search(whole.task, budget=budget_of(mine_s - spent_s, most_s - spent_s), **options).run
         except KernelwrightError as error:
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
@@ -106,11 +108,11 @@ def search_whole(
     return replace(_found(run, whole, plan, place), pilot=share)
 
 
-def _tells(store: Store, name: str, minutes: float) -> bool:
-    """Tell whether a finished run says what one of so many minutes would: it has a program, or had the time."""
+def _tells(store: Store, name: str, seconds: float) -> bool:
+    """Tell whether a finished run says what one of so many seconds would: it has a program, or tried as long."""
     record = store.run(name)
-    had = record.budget.minutes or 0.0
-    return had >= _AS_LONG * minutes or bool(accepted_of(store, record))
+    had, wanted = record.budget.search_minutes or 0.0, budget_of(seconds, seconds).search_minutes or 0.0
+    return had >= _AS_LONG * wanted or bool(accepted_of(store, record))
 
 
 _TASKS = "model-task"

@@ -15,6 +15,7 @@ import psutil
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
+from ..system.compile_cache import remove_incomplete
 from ..system.landlock import landlock_version
 from ..system.resources import Resource
 from ._bubblewrap import CACHE_FOLDER, bubblewrap
@@ -137,6 +138,7 @@ class Zygotes(Resource):
         cache = self.baselines if trusted else None
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
+            remove_incomplete(cache)
         seen = CACHE_FOLDER if self.kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
         plain = self._running.get((False, ()))

@@ -138,6 +138,10 @@ def check_graph(nodes: Sequence[fx.Node]) -> None:
                 raise TypeError(f"the result of {node.name} depends on values")
 
 
+_OF_DYNAMO = "L['self']."
+"""What the paths of modules begin with in pieces between graph breaks."""
+
+
 def _modules(nodes: Sequence[fx.Node]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """Return the modules of each node from the outermost to the innermost, and each module's class."""
     paths: dict[str, tuple[str, ...]] = {}
@@ -146,7 +150,7 @@ def _modules(nodes: Sequence[fx.Node]) -> tuple[dict[str, tuple[str, ...]], dict
         found = []
         for key, (path, kind) in (node.meta.get("nn_module_stack") or {}).items():
             again = f"@{key.rpartition('@')[2]}" if "@" in key else ""
-            name = f"{path.removeprefix('inner').removeprefix('.')}{again}"
+            name = f"{path.removeprefix(_OF_DYNAMO).removeprefix('inner').removeprefix('.')}{again}"
             if name:
                 found.append(name)
                 kinds[name] = (kind if isinstance(kind, str) else kind.__name__).rpartition(".")[2]

@@ -46,10 +46,7 @@ class Pieces:
         self._compiled = torch.compile(self._model.forward, backend=self._served, dynamic=False)
         held = [place[name] for place, name in self._places]
         with torch.no_grad():  # what every call needs is compiled now, when the program is loaded
-            self(
-                *(torch.zeros(shape, dtype=dtype) for shape, dtype in self._inputs),
-                *map(torch.Tensor.detach, held),
-            )
+            self.packed([weight.detach() for weight in held])
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         """Return the model's results of its inputs and then its weights."""
@@ -63,6 +60,14 @@ class Pieces:
         with torch.no_grad():  # the mode is part of what Dynamo compiled
             found = self._compiled(*tensors[: len(self._inputs)])
         return found[0] if isinstance(found, tuple | list) and len(found) == 1 else found
+
+    def packed(self, weights: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Call the model on zeros with these weights, so that its kernels pack them, and return them.
+
+        Those of a branch that zeros do not take pack them in the first call that takes it.
+        """
+        self(*(torch.zeros(shape, dtype=dtype) for shape, dtype in self._inputs), *weights)
+        return weights
 
     def _served(self, graph: fx.GraphModule, arguments: Sequence[Any]) -> Callable[..., Any]:
         """Return a piece with kernels in it: what torch.compile calls."""

@@ -12,6 +12,7 @@ from pydantic import StringConstraints
 
 from ...config import Settings, without_secrets
 from ...records import Record, Task, Workload
+from ...system.compile_cache import remove_incomplete
 
 DEADLINE_S = 240.0
 NO_STEP = "its first result is no loss whose gradient the others begin with"
@@ -136,7 +137,8 @@ def harvest(
     One process compiles all, because starting it takes longer than compiling most tasks. What it has finished by the
     deadline, or before a mode ended it, is kept.
     """
-    settings = Settings.from_environment()
+    cache = Settings.from_environment().cache / "inductor"
+    remove_incomplete(cache)
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "kernelwright.propose._inductor"],
         stdin=subprocess.PIPE,
@@ -144,7 +146,7 @@ def harvest(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**without_secrets(), "TORCHINDUCTOR_CACHE_DIR": str(settings.cache / "inductor")},
+        env={**without_secrets(), "TORCHINDUCTOR_CACHE_DIR": str(cache)},
     ) as process:
         asked = Order(task=task, workloads=tuple(workloads), modes=tuple(modes), partings=tuple(partings))
         order, late = asked.to_json(), ""

@@ -5,6 +5,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from ._local_imports import importable
 
 _LOADED: dict[str, types.ModuleType] = {}
 _MOST_LOADED = 64
+_RUNNING: ContextVar[tuple[str, ...]] = ContextVar("running", default=())
+"""Names of the modules whose text is being executed."""
 
 
 def read_text(
@@ -61,23 +64,36 @@ def run_source(text: str, origin: str, local_files: Sequence[SourceFile] = ()) -
 
     The working directory, `sys.path` and `sys.argv` stay as they were, and the module is in
     `sys.modules` under a unique name, which `inspect` and `dataclasses` need.
+
+    Raises:
+        TaskError: it raised, or loads itself, as a script does that optimises what it defines wherever it is executed.
     """
     name = f"kernelwright_task_{content_key(origin, text, *(f.to_json() for f in local_files))}"
     if name in _LOADED:
         return _LOADED[name]
+    if name in _RUNNING.get():
+        raise TaskError(
+            f"{origin} asks for what it defines to be loaded while it is executed for that: put what it runs under "
+            "`if __name__ == '__main__':`"
+        )
     code = compile(parse(text, origin), origin, "exec")
     module = types.ModuleType(name)
     module.__file__ = origin
     folder, path, argv = Path.cwd(), list(sys.path), list(sys.argv)
     sys.modules[name] = module
+    running = _RUNNING.set((*_RUNNING.get(), name))
     sys.path.insert(0, str(Path(origin).resolve().parent))
     try:
         with importable(local_files):
             exec(code, module.__dict__)
+    except TaskError:
+        sys.modules.pop(name, None)
+        raise
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise TaskError(f"{origin} could not be run: {type(error).__name__}: {error}") from error
     finally:
+        _RUNNING.reset(running)
         os.chdir(folder)
         sys.path[:], sys.argv[:] = path, argv
     _remember(name, module)
