@@ -22,10 +22,12 @@ from kernelwright.ops import (
     gemm,
     graph,
     image,
+    kmeans,
     logits,
     loss,
     lowbit,
     moe,
+    neighbours,
     norms,
     rope,
     scan,
@@ -35,15 +37,16 @@ from kernelwright.ops import (
 DIFFERENTIABLE = {
     activations.swiglu, activations.geglu, activations.silu, activations.gelu, attention.attention, attention.varlen,
     blr.monarch, blr.blast, conv.conv1d, conv.conv2d, embedding.embedding, embedding.embedding_bag, gemm.matmul,
-    graph.edge_softmax, graph.rgcn, graph.rgat, graph.hgt, image.resize, logits.log_probs, loss.linear_cross_entropy,
-    lowbit.linear, moe.gate, moe.experts, moe.quantized_experts, norms.rms_norm, norms.add_rms_norm, norms.layer_norm,
-    norms.group_norm_silu, rope.rope, scan.selective_scan, scan.ssd, scan.linear_attention, scan.gated_delta_rule,
-    sparse.spmm, sparse.sddmm, sparse.multiplied,
+    graph.edge_softmax, graph.rgcn, graph.rgat, graph.hgt, image.resize, logits.log_probs, logits.logsumexp,
+    logits.top_k, loss.linear_cross_entropy, lowbit.linear, moe.gate, moe.experts, moe.quantized_experts,
+    neighbours.nearest, norms.rms_norm, norms.add_rms_norm, norms.layer_norm, norms.group_norm_silu, rope.rope,
+    scan.selective_scan, scan.ssd, scan.linear_attention, scan.gated_delta_rule, sparse.spmm, sparse.sddmm,
+    sparse.multiplied,
 }  # fmt: skip
 """Functions that promise a gradient."""
 ONCE = {attention.attention, attention.varlen, loss.linear_cross_entropy, logits.log_probs, sparse.sddmm}
 """Those that promise no second derivatives, and one whose result is a matrix in CSR form, of which torch has none."""
-WITHOUT = {"kmeans", "neighbours", "optim"}
+WITHOUT = {"kmeans", "optim"}
 """Families that promise none."""
 CONSTANT = {"cos", "sin", "alibi"}
 """What no gradient flows to, by promise."""
@@ -152,6 +155,64 @@ def test_gradients_are_those_of_differences(family, monkeypatch):
 def test_families_without_gradients_are_named():
     for name in WITHOUT:
         assert not any(op._differentiable for op in ops.ops_of(ops.family(name)))
+
+
+KEPT = {logits.logsumexp, logits.top_k, neighbours.nearest}
+"""Functions of which the kernel and the reference once had to agree on whether there is a gradient."""
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_what_is_kept_are_the_same_by_kernel_and_reference(dtype):
+    torch.manual_seed(1)
+    for function, arguments in (
+        c for family in ("logits", "neighbours") for c in LEGAL[family]() if c[0] in KEPT
+    ):
+        given = {name: x.to(dtype) if isinstance(x, torch.Tensor) else x for name, x in arguments.items()}
+        found = []
+        for wide in (dtype, torch.float64):
+            leaves = {
+                k: x.to(wide, copy=True).requires_grad_()
+                for k, x in given.items()
+                if isinstance(x, torch.Tensor)
+            }
+            out = function(**given | leaves)
+            values = out[0] if isinstance(out, tuple) else out
+            (values * torch.arange(1.0, values.numel() + 1).view_as(values)).sum().backward()
+            found.append([x.grad.double() for x in leaves.values()])
+        for one, other in zip(*found, strict=True):
+            assert other.abs().max() > 0.01
+            loose = 1e-4 if dtype is torch.float32 else 2e-2
+            torch.testing.assert_close(one, other, rtol=loose, atol=loose * float(other.abs().max()))
+
+
+def test_log_sum_exp_is_made_again_some_rows_at_a_time(monkeypatch):
+    x, weight = torch.randn(7, 5, requires_grad=True), torch.randn(11, 5, requires_grad=True)
+    whole = torch.autograd.grad(torch.logsumexp(x @ weight.T, 1).square().sum(), [x, weight])
+    monkeypatch.setattr(logits.reference, "CHUNK", 22)
+    parts = torch.autograd.grad(logits.logsumexp(x, weight).square().sum(), [x, weight])
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_op_without_a_gradient_has_none_where_its_reference_runs(dtype):
+    x, centroids = torch.randn(6, 3, dtype=dtype, requires_grad=True), torch.randn(2, 3, dtype=dtype)
+    _, distances = kmeans.assign(x, centroids)
+    assert not distances.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
+def test_gradients_of_gradients_of_an_edge_softmax_are_there_in_float32_too():
+    first, scores = torch.tensor([0, 2, 2, 5]), torch.randn(5, 2)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = scores.to(dtype, copy=True).requires_grad_()
+        out = graph.edge_softmax(first, leaf).square().sum()
+        (slope,) = torch.autograd.grad(out, leaf, create_graph=True)
+        found.append(torch.autograd.grad(slope.square().sum(), leaf)[0].double())
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 def test_tokens_without_experts_have_gradients_of_zeros():

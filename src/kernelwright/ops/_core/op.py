@@ -161,7 +161,8 @@ class Op:
                     with torch.no_grad(), on(device):  # its gradient is an op of its own
                         return form.run(*arguments), "triton", "", _NO_CHOICE
         say(self._said, self.name, why, stacklevel=4)
-        return self.reference(*arguments), "reference", why, _NO_CHOICE
+        with torch.no_grad():  # an op without a gradient has none where its reference runs either
+            return self.reference(*arguments), "reference", why, _NO_CHOICE
 
     def _choice(self, arguments: tuple[Any, ...]) -> Choice:
         return self.tuning.plan(self.name, arguments) if self.tuning is not None else _NO_CHOICE

@@ -1,7 +1,8 @@
 // Depthwise convolutions of stride 1: each channel by itself, lanes along a row of results, read where they lie.
 // What a window reads outside the image is masked, so nothing is copied; rows of results that share rows of the image load
 // them once. The last vector of a row ends with it, so that all stores are whole; in a row of less than a vector, a store
-// reaches into the next row, which is written after it.
+// reaches into the next row, which is written after it. Larger windows of vectors of 8 read a copy within zeros: a mask for
+// each of their reads and few sums at once cost more than the copy.
 #pragma once
 #include "stream_map.h"
 
@@ -81,6 +82,88 @@ template <int K, class Put> __attribute__((noinline)) void depthwise_plane(const
   if constexpr (R > 4)
     for (; y + 4 <= p.out_y; y += 4) rows(std::integral_constant<int, 4>{}, y);
   for (; y < p.out_y; ++y) rows(std::integral_constant<int, 1>{}, y);
+}
+
+constexpr int64_t kBand = 1 << 14;  // floats of a band of the image that lies within zeros
+constexpr int kRowsAtOnce = 4;      // of results, by two vectors: 8 sums hide how long a multiplication takes
+constexpr int kNarrowRows = 7;      // the same of results of one vector
+
+// Whether a window of K by K reads a copy of the image, and how much room that takes.
+template <int K> constexpr bool kWithinZeros = W == 8 && K > 3;
+inline int64_t zeros_stride(const Plane& p) { return std::max<int64_t>(p.out_x, W) + p.taps_x - 1; }
+inline int64_t zeros_rows(const Plane& p) {
+  return std::min(p.out_y, std::max<int64_t>(kNarrowRows, kBand / zeros_stride(p) - p.taps_y + 1));
+}
+
+// R rows of results, V vectors that lie `apart` apart, from rows of the copy.
+template <int K, int R, int V, class Put>
+KW_INLINE void zeros_tile(const float* from, int64_t stride, const float* weights, int64_t apart, Put put) {
+  F acc[R][V];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) acc[r][v] = F{};
+#pragma GCC unroll 1
+  for (int tx = 0; tx < K; ++tx) {
+    const float* row = from + tx;
+#pragma GCC unroll 16
+    for (int j = 0; j < K + R - 1; ++j, row += stride) {
+      asm volatile("" ::: "memory");  // else rows are read ahead of their use, and sums have no register left
+      F read[V];
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) read[v] = load(row + v * apart, Full{});
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        if (j - r < 0 || j - r >= K) continue;
+        const F w = splat(weights[(j - r) * K + tx]);
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) acc[r][v] = fma(w, read[v], acc[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) put(acc[r][v], r, v * apart);
+}
+
+// As `depthwise_plane`; `room` comes as zeros, or as the last plane of these sizes left it. The last tile of a row ends with it, and the last rows of a band may be written twice.
+template <int K, class Put> __attribute__((noinline)) void depthwise_within_zeros(const Plane& p, float* room, const Put put) {
+  const int64_t stride = zeros_stride(p), band = zeros_rows(p), wide = p.out_x + K - 1;
+  const auto tile = [&](auto count, auto vectors, int64_t top, int64_t y, int64_t x, int64_t apart) KW_INLINED {
+    zeros_tile<K, decltype(count)::value, decltype(vectors)::value>(
+        room + y * stride + x, stride, p.weights, apart,
+        [&](F sum, int r, int64_t right) KW_INLINED { put(sum, top + y + r, x + right); });
+  };
+  const auto down = [&](auto count, auto vectors, int64_t top, int64_t rows, int64_t x, int64_t apart) {
+    constexpr int R = decltype(count)::value;
+    int64_t y = 0;
+    for (; y + R <= rows; y += R) tile(count, vectors, top, y, x, apart);
+    if (y < rows && rows >= R) tile(count, vectors, top, rows - R, x, apart);
+    else for (; y < rows; ++y) tile(std::integral_constant<int, 1>{}, vectors, top, y, x, apart);
+  };
+  for (int64_t top = 0; top < p.out_y; top += band) {
+    const int64_t rows = std::min(band, p.out_y - top);
+    for (int64_t j = 0; j < rows + K - 1; ++j) {
+      float* to = room + j * stride;
+      const int64_t y = top + j - p.top;
+      const bool within = y >= 0 && y < p.height;
+      const int64_t left = within ? std::min(p.left, wide) : wide, width = within ? std::min(p.width, wide - left) : 0;
+      if (band < p.out_y) std::fill_n(to, stride, 0.0f);  // else zeros lie where they lay for the last plane
+      sweep<1>(0, width, [&](int64_t i, auto lanes, int) KW_INLINED {
+        store(to + left + i, load(p.image + y * p.width + i, lanes), lanes);
+      });
+    }
+    if (p.out_x <= W) {
+      down(std::integral_constant<int, kNarrowRows>{}, std::integral_constant<int, 1>{}, top, rows, 0, 0);
+      continue;
+    }
+    const auto two = [&](int64_t x, int64_t apart) {
+      down(std::integral_constant<int, kRowsAtOnce>{}, std::integral_constant<int, 2>{}, top, rows, x, apart);
+    };
+    if (p.out_x < 2 * W) two(0, p.out_x - W);
+    else for (int64_t x = 0; x < p.out_x; x += 2 * W) two(std::min<int64_t>(x, p.out_x - 2 * W), W);
+  }
 }
 
 }  // namespace kw

@@ -1,5 +1,7 @@
 // Convolutions of images, channels first: depthwise ones, pointwise ones, and small ones, as they are defined.
 // What follows the sum, a bias and an activation, is applied in registers.
+#include <memory>
+
 #include "convolution.h"
 #include "depthwise.h"
 
@@ -81,6 +83,7 @@ template <class T> void by_channel(const Call<T>& s) {
   constexpr bool copied = !std::is_same_v<T, float>;
   in_shares(planes, planes * (pixels + results * taps), 1, [&](int64_t begin, int64_t end) {
     const Temporary<float> weights(copied ? taps : 0), image(copied ? pixels : 0), sums(copied ? results : 0);
+    std::unique_ptr<float[]> room;  // within zeros
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i % s.rows, channel = i / s.rows * s.channels + row / each;
       const Plane p{as_floats(s.x + channel * pixels, pixels, image.data), s.height, s.width, s.out_y, s.out_x, s.taps_y,
@@ -90,9 +93,17 @@ template <class T> void by_channel(const Call<T>& s) {
       Results to{sums.data, s.out_x, results, s.curve, splat(s.bias ? to_scalar(s.bias[row]) : 0.0f)};
       if constexpr (!copied) to.to = out;
       const int64_t square = s.taps_y == s.taps_x && s.dilation[0] == 1 && s.dilation[1] == 1 ? s.taps_x : 0;
-      if (square == 3) depthwise_plane<3>(p, to);
-      else if (square == 5) depthwise_plane<5>(p, to);
-      else if (square == 7) depthwise_plane<7>(p, to);
+      const auto by = [&](auto window) {
+        constexpr int K = decltype(window)::value;
+        if constexpr (!kWithinZeros<K>) depthwise_plane<K>(p, to);
+        else {
+          if (!room) room.reset(new float[static_cast<size_t>((zeros_rows(p) + K - 1) * zeros_stride(p))]());
+          depthwise_within_zeros<K>(p, room.get(), to);
+        }
+      };
+      if (square == 3) by(std::integral_constant<int, 3>{});
+      else if (square == 5) by(std::integral_constant<int, 5>{});
+      else if (square == 7) by(std::integral_constant<int, 7>{});
       else depthwise_plane<0>(p, to);
       if constexpr (copied)
         sweep<1>(0, results, [&](int64_t k, auto lanes, int) KW_INLINED { store(out + k, load(sums.data + k, lanes), lanes); });

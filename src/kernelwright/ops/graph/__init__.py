@@ -64,6 +64,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: _Tensor) -> None:
 
 def _gradient(ctx: Any, grad: _Tensor) -> tuple[Any, ...]:
     first, weights = ctx.saved_tensors
+    if torch.is_grad_enabled():  # gradients of gradients are asked for, which the reference has
+        return None, reference.edge_softmax_gradient(first, weights, grad)
     return None, _softmax_gradient(first, weights, grad.contiguous())
 
 

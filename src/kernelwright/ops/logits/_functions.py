@@ -24,7 +24,7 @@ def top_k(x: T, weight: T, count: int, bias: T | None = None, *, softcap: float 
         softcap: Logits z become `softcap * tanh(z / softcap)`; None for no cap.
 
     Returns:
-        values: (rows, count) float32.
+        values: (rows, count) float32, with gradients in x, weight and bias, as if no other tokens could have been.
         tokens: (rows, count) int64.
 
     Raises:
@@ -55,9 +55,9 @@ def argmax(x: T, weight: T, bias: T | None = None) -> T:
 @remembered
 @checked
 def logsumexp(x: T, weight: T, bias: T | None = None, *, softcap: float | None = None) -> T:
-    """Return the log-sum-exp of each row's logits: (rows,) float32. It has no gradient; `log_probs` has.
+    """Return the log-sum-exp of each row's logits: (rows,) float32, with gradients in x, weight and bias.
 
-    Arguments and errors are those of `top_k`.
+    Their logits are made again, some rows at a time. Arguments and errors are those of `top_k`.
 
     Example:
         >>> logsumexp(torch.zeros(2, 3), torch.ones(8, 3)).exp().tolist()

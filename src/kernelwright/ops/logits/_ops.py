@@ -1,6 +1,7 @@
-"""The op of logits: what is checked, and what the kernel serves."""
+"""The op of logits: what is checked, what the kernel serves, and its gradient."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -64,9 +65,27 @@ def _outputs(x: T, _weight: T, _bias: T | None, count: int, _softcap: float, sum
     )  # fmt: skip
 
 
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[T, T, T]) -> None:
+    x, weight, bias, _, ctx.softcap, _ = inputs
+    ctx.save_for_backward(x, weight, bias, *output)
+    ctx.set_materialize_grads(False)
+
+
+def _gradient(ctx: Any, of_values: T | None, _: T | None, of_sums: T | None) -> tuple[T | None, ...]:
+    """Return the gradients: of the logits that were kept by their tokens, of their sums by all of them, made again."""
+    x, weight, bias, values, tokens, sums = ctx.saved_tensors
+    found = reference.Gradients(x, weight, bias, ctx.softcap)
+    if of_values is not None:
+        found.add_kept(of_values, values, tokens)
+    if of_sums is not None:
+        found.add_sums(of_sums, sums)
+    return *found.wanted(ctx.needs_input_grad), None, None, None
+
+
 top = Op(
     "logits_top(Tensor x, Tensor weight, Tensor? bias, int count, float softcap, bool sums) "
     "-> (Tensor, Tensor, Tensor)",
     reference=reference.top, kernel=KERNEL, outputs=_outputs, check=check, serves=_serves,
+    gradient=(_keep, _gradient),
     tuning=Tuning("stream_reduce", lambda x, weight, *_: (len(x), len(weight), x.shape[1])),
 )  # fmt: skip

@@ -1,11 +1,11 @@
 """The op of nearest neighbours: what is checked, what the kernel serves, and the public function in front of it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
-from .._core import Kernel, Op, Tuning, checked, cpu_only, matrix, refuse, remembered
+from .._core import Kernel, Op, Tuning, by_reference, checked, cpu_only, matrix, refuse, remembered
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -44,9 +44,29 @@ def _outputs(x: T, _points: T, count: int, _metric: int) -> tuple[T, T]:
     return x.new_empty(len(x), count, dtype=wide), x.new_empty(len(x), count, dtype=torch.int64)
 
 
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[T, T]) -> None:
+    ctx.save_for_backward(*inputs[:2], output[1])
+    ctx.metric = inputs[3]
+
+
+def _gradient(ctx: Any, slopes: T, _: T | None) -> tuple[T | None, ...]:
+    """Differentiate how near each point is that was found, as if no others could have been."""
+    x, points, found = ctx.saved_tensors
+    wide, needs = slopes.dtype, ctx.needs_input_grad[:2]
+    rows, of_x, of_points = x.to(wide), None, torch.zeros_like(points, dtype=wide) if needs[1] else None
+    for slope, index in zip(slopes.unbind(1), found.unbind(1), strict=True):
+        given = [rows, points[index].to(wide)]
+        one, other = by_reference(reference.nearness, given, (ctx.metric,), needs, slope)
+        of_x = one if of_x is None or one is None else of_x + one
+        if of_points is not None and other is not None:
+            of_points.index_add_(0, index, other)
+    return *(g if g is None else g.to(x.dtype) for g in (of_x, of_points)), None, None
+
+
 _nearest = Op(
     "neighbours_nearest(Tensor x, Tensor points, int count, int metric) -> (Tensor, Tensor)",
     reference=reference.nearest, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+    gradient=(_keep, _gradient),
     tuning=Tuning("stream_reduce", lambda x, points, *_: (len(x), len(points), x.shape[1])),
 )  # fmt: skip
 
@@ -57,7 +77,7 @@ def nearest(x: T, points: T, count: int, *, metric: Metric = "sqeuclidean") -> t
     """Return the points nearest to each row of x, the nearest first, of equally near ones the first point.
 
     Distances are never stored. Squared ones are those of differences in float32: no point that is nearer by them is
-    missed. There is no gradient.
+    missed.
 
     Args:
         x: (rows, columns) float32, bfloat16 or float16 of any strides; float64 runs the reference.
@@ -67,7 +87,8 @@ def nearest(x: T, points: T, count: int, *, metric: Metric = "sqeuclidean") -> t
             below 1e-12 count as 1e-12 in a cosine.
 
     Returns:
-        values: (rows, count) float32. What is no number is farthest.
+        values: (rows, count) float32, with gradients in x and points, as if no other points could have been found.
+            What is no number is farthest.
         indices: (rows, count) int64: rows of points.
 
     Raises:

@@ -38,6 +38,15 @@ def nearest(x: T, points: T, count: int, metric: int) -> tuple[T, T]:
     return torch.cat(values), torch.cat(places)
 
 
+def nearness(x: T, points: T, metric: int) -> T:
+    """Return how near each row of x is to the point in the same row, in the metric: (rows,)."""
+    if metric == 0:
+        return (x - points).square().sum(1)
+    if metric == 2:
+        x, points = (torch.nn.functional.normalize(t) for t in (x, points))
+    return (x * points).sum(1)
+
+
 def _first(key: T, count: int) -> T:
     """Return the places of the least of each row, of equals the first; NaN is as infinity."""
     return (
