@@ -81,6 +81,28 @@ def test_every_tail_is_multiplied(width):
         assert (output - wanted).abs().max() < 1e-4 * max(1, wanted.abs().max()), case
 
 
+def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache():
+    """Which elements are summed apart shows: beside 2**24, which comes first, ones vanish from the same sum alone."""
+    whole = 512
+    rows, held = torch.ones(13, whole), 2.0**24
+    rows[:, 0] = held
+    graph = weighed(F.linear, [(13, whole)], [(32, whole)])
+    state = taken(
+        State(graph, graph), BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(State(graph, graph))))
+    )
+    found = {}
+    for name, flags in {"eight": ("-mno-avx512f",), "four": BUILDS["four"]}.items():
+        program = dataclasses.replace(lower(state.graph, state.decisions), name="deep")
+        library = built({"deep": (state.graph, program)}, *flags)
+        output = torch.empty(13, 32)
+        library.get_function("deep")(rows, torch.ones(32, whole), output)
+        found[name] = {float(x) for x in output.flatten()}
+    assert found == {
+        "eight": {held + whole - 128},
+        "four": {held},
+    }  # 128 by 32 of 4 bytes: half the first cache
+
+
 @pytest.mark.parametrize("pairs", [True, False])
 def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(pairs):
     flags = () if pairs else ("-mno-avx512bf16",)

@@ -40,15 +40,22 @@ class Kernel:
     that. Threads may use it at once. A forked child runs it, and torch, on one thread: the threads of OpenMP are not
     forked, and waiting for them would never end.
 
+    Args:
+        file: The source with the kernels; headers are looked for in its folder first.
+        defines: Macros that are set when it is built.
+        flags: For the compiler, after those of every kernel: `-O2` where `benchmarks.ops.flags` finds it no slower.
+
     Example:
         >>> from kernelwright.ops import kmeans
         >>> kmeans.KERNEL.symbols[0]
         'kmeans_assign'
     """
 
-    def __init__(self, file: Path, *, defines: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, file: Path, *, defines: Mapping[str, int] | None = None, flags: tuple[str, ...] = ()
+    ) -> None:
         self.file, self.name = file, file.parent.name
-        self._defines = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
+        self._flags = (*_FLAGS, *flags, *(f"-D{name}={value}" for name, value in (defines or {}).items()))
         self._lock = threading.Lock()
         self._library: Any = None
         self._path = Path()
@@ -72,7 +79,7 @@ class Kernel:
         """Return the kernel as the judge takes it, with one symbol as its entry; the first by default."""
         return Candidate(
             sources=self.sources, language="cpp", entry=f"{self.file.name}:{symbol or self.symbols[0]}",
-            style="destination", flags=(*_FLAGS, *self._defines), proposer="ops",
+            style="destination", flags=self._flags, proposer="ops",
             parameters={"strided": True},
         )  # fmt: skip
 

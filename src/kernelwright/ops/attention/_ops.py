@@ -8,7 +8,7 @@ import torch
 from .._core import Kernel, Op, cap_of, cpu_only, finite, floats, last, refuse
 from . import reference
 
-KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"), flags=("-O2",))
 """The library of this family."""
 SERVED = (torch.float32, torch.bfloat16, torch.float16)
 _MOST_COLUMNS = 512

@@ -8,7 +8,7 @@ import torch
 from .._core import Kernel, Op, Tuning, by_reference, checked, cpu_only, matrix, refuse, remembered
 from . import reference
 
-KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"), flags=("-O2",))
 """The library of this family."""
 MOST = 128
 """Most neighbours of a row."""

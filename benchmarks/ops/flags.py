@@ -1,0 +1,123 @@
+"""A family's library built with another flag against the library as it is: seconds to build, and its cases in turn.
+
+    python -m benchmarks.ops.flags FAMILY [--flag=-O2] [--rounds 9] [--seconds 60] [--out rows.jsonl]
+
+A row is one case of the family's own script: the median, over rounds, of the time of the library as it is over that of
+the other, with its quartiles; above 1 the flag is faster. Both are called past what is remembered of calls, in turn in
+one process, by the CPU time of one thread. Cases of more than 0.3 s, and what does not fit the seconds, are left out.
+"""
+
+import argparse
+import importlib
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+from kernelwright.languages.cpp import LIBRARY, Cpp
+from kernelwright.ops._core import op as ops_core
+from kernelwright.ops._core import unremembered
+
+LEAST_S, MOST_S = 0.004, 0.3
+"""Seconds that the calls of one turn take together at least, and one call at most."""
+DEADLINE_S = 600.0
+
+
+def entries(kernel: Any, flags: tuple[str, ...]) -> tuple[dict[str, Any], float]:
+    """Build a library with more flags and return its symbols, with the CPU seconds that compilers took."""
+    import tvm_ffi
+
+    candidate = kernel.candidate()
+    before = _children_s()
+    build = Cpp().build(
+        candidate.model_copy(update={"flags": (*candidate.flags, *flags)}), deadline_s=DEADLINE_S
+    )
+    if not build.artefact:
+        raise SystemExit(f"{kernel.name} could not be built with {' '.join(flags)}: {build.diagnostics}")
+    library = tvm_ffi.load_module(str(Path(build.artefact) / LIBRARY))
+    return {op.name: library.get_function(op.name) for op in kernel.ops}, _children_s() - before
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def ratios(call: Callable[[], object], use: Callable[[bool], None], rounds: int) -> list[float]:
+    """Return the times with the library as it is over those with the other, in order; none if a call is long."""
+    for other in (False, True):
+        use(other)
+        call()
+    begun = time.thread_time()
+    call()
+    one = max(time.thread_time() - begun, 1e-6)
+    if one > MOST_S:
+        return []
+    found = []
+    for number in range(rounds):
+        taken = {}
+        for other in (False, True) if number % 2 else (True, False):
+            use(other)
+            begun = time.thread_time()
+            for _ in range(max(1, int(LEAST_S / one))):
+                call()
+            taken[other] = time.thread_time() - begun
+        found.append(taken[False] / taken[True])
+    return sorted(found)
+
+
+def rows(family: str, flag: str, rounds: int, seconds: float) -> Iterator[dict[str, object]]:
+    """Yield a row of the builds, which are none where the cache has them, then one of each case."""
+    kernel = importlib.import_module(f"kernelwright.ops.{family}").KERNEL
+    own, own_s = entries(kernel, ())
+    other, other_s = entries(kernel, (flag,))
+    yield {"family": family, "flag": flag, "build_cpu_s": round(own_s, 1), "with_flag_s": round(other_s, 1)}
+
+    def use(flagged: bool) -> None:
+        for op in kernel.ops:
+            op._entry, op._served = (other if flagged else own)[op.name], None
+
+    begun = time.monotonic()
+    with unremembered(), mock.patch.object(ops_core, "served_calls", lambda: None):
+        for case in importlib.import_module(f"benchmarks.ops.{family}").cases(""):
+            if time.monotonic() - begun > seconds:
+                return
+            found = ratios(case.contestants["kernel"], use, rounds)
+            if found:
+                quartiles = [round(found[len(found) // 4], 3), round(found[len(found) * 3 // 4], 3)]
+                yield {"family": family, "flag": flag, "op": case.op, "size": case.size, "dtype": case.dtype,
+                       "ratio": round(statistics.median(found), 3), "ratio_quartiles": quartiles}  # fmt: skip
+
+
+def main() -> None:
+    """Print the rows of a family and their geometric mean."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ops.flags")
+    parser.add_argument("family")
+    parser.add_argument("--flag", default="-O2")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--out", type=Path, help="JSONL file to append rows to")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    found: list[float] = []
+    for row in rows(given.family, given.flag, given.rounds, given.seconds):
+        print(json.dumps(row), flush=True)
+        if "ratio" in row:
+            found.append(float(str(row["ratio"])))
+        if given.out:
+            with given.out.open("a") as to:
+                to.write(json.dumps(row) + "\n")
+    if found:
+        print(
+            f"{given.family}: {statistics.geometric_mean(found):.3f} of {len(found)}, worst {min(found):.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
