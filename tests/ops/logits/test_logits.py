@@ -254,7 +254,7 @@ MUTANTS = {
     "later of equals": ("return a > b || (a", "return a >= b || (a"),
     "the last kept is not replaced": ("else --at;", "else return;"),
     "a sum that is not scaled to the new largest": ("sum * exp(top - higher)", "sum"),
-    "a row's first number for all of a vector": ("seen.insert(r, v[i]", "seen.insert(r, v[0]"),
+    "a row's first number for all of a vector": ("insert_some(n, z,", "insert_some(n, splat(z[0]),"),
 }
 
 
