@@ -2,9 +2,8 @@
 
     python -m benchmarks.ops.flags FAMILY [--flag=-O2] [--rounds 9] [--seconds 60] [--out rows.jsonl]
 
-A row is one case of the family's own script: the median, over rounds, of the time of the library as it is over that of
-the other, with its quartiles; above 1 the flag is faster. Both are called past what is remembered of calls, in turn in
-one process, by the CPU time of one thread. Cases of more than 0.3 s, and what does not fit the seconds, are left out.
+A row is one case of the family's own script, timed as there: `kernel` has the flag, and a ratio above 1 says that it is
+faster. Both are called past what is remembered of calls. Cases that do not fit the seconds are left out.
 """
 
 import argparse
@@ -13,19 +12,19 @@ import json
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 
+from benchmarks.ops._turns import Call, turns
 from kernelwright.languages.cpp import LIBRARY, Cpp
 from kernelwright.ops._core import op as ops_core
 from kernelwright.ops._core import unremembered
 
-LEAST_S, MOST_S = 0.004, 0.3
-"""Seconds that the calls of one turn take together at least, and one call at most."""
 DEADLINE_S = 600.0
 
 
@@ -49,29 +48,6 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def ratios(call: Callable[[], object], use: Callable[[bool], None], rounds: int) -> list[float]:
-    """Return the times with the library as it is over those with the other, in order; none if a call is long."""
-    for other in (False, True):
-        use(other)
-        call()
-    begun = time.thread_time()
-    call()
-    one = max(time.thread_time() - begun, 1e-6)
-    if one > MOST_S:
-        return []
-    found = []
-    for number in range(rounds):
-        taken = {}
-        for other in (False, True) if number % 2 else (True, False):
-            use(other)
-            begun = time.thread_time()
-            for _ in range(max(1, int(LEAST_S / one))):
-                call()
-            taken[other] = time.thread_time() - begun
-        found.append(taken[False] / taken[True])
-    return sorted(found)
-
-
 def rows(family: str, flag: str, rounds: int, seconds: float) -> Iterator[dict[str, object]]:
     """Yield a row of the builds, which are none where the cache has them, then one of each case."""
     kernel = importlib.import_module(f"kernelwright.ops.{family}").KERNEL
@@ -79,20 +55,28 @@ def rows(family: str, flag: str, rounds: int, seconds: float) -> Iterator[dict[s
     other, other_s = entries(kernel, (flag,))
     yield {"family": family, "flag": flag, "build_cpu_s": round(own_s, 1), "with_flag_s": round(other_s, 1)}
 
-    def use(flagged: bool) -> None:
-        for op in kernel.ops:
-            op._entry, op._served = (other if flagged else own)[op.name], None
+    def called(flagged: bool, call: Call) -> Call:
+        def run() -> object:
+            for op in kernel.ops:
+                op._entry, op._served = (other if flagged else own)[op.name], None
+            return call()
+
+        return run
 
     begun = time.monotonic()
     with unremembered(), mock.patch.object(ops_core, "served_calls", lambda: None):
         for case in importlib.import_module(f"benchmarks.ops.{family}").cases(""):
             if time.monotonic() - begun > seconds:
                 return
-            found = ratios(case.contestants["kernel"], use, rounds)
-            if found:
-                quartiles = [round(found[len(found) // 4], 3), round(found[len(found) * 3 // 4], 3)]
-                yield {"family": family, "flag": flag, "op": case.op, "size": case.size, "dtype": case.dtype,
-                       "ratio": round(statistics.median(found), 3), "ratio_quartiles": quartiles}  # fmt: skip
+            both = {
+                "kernel": called(True, case.contestants["kernel"]),
+                "as it is": called(False, case.contestants["kernel"]),
+            }
+            yield {
+                "family": family,
+                "flag": flag,
+                **turns(replace(case, contestants=both), rounds, threads=1),
+            }
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ def test_every_tail_is_multiplied(width):
 
 
 def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache():
-    """Which elements are summed apart shows: beside 2**24, which comes first, ones vanish from the same sum alone."""
+    """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other."""
     whole = 512
     rows, held = torch.ones(13, whole), 2.0**24
     rows[:, 0] = held

@@ -158,7 +158,7 @@ def test_families_without_gradients_are_named():
 
 
 KEPT = {logits.logsumexp, logits.top_k, neighbours.nearest}
-"""Functions of which the kernel and the reference once had to agree on whether there is a gradient."""
+"""Functions that keep a few of many results, and differentiate those."""
 
 
 @pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
