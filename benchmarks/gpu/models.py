@@ -20,7 +20,7 @@ from typing import Any
 
 from kernelwright.devices import detect, peaks_of
 
-from ._models.one import tried
+from ._models.one import BASELINES, tried
 from .about import environment
 
 MODELS = ("llama", "vit", "mlp", "resnet", "mixed", "mlp:regions", "llama:regions")
@@ -37,7 +37,7 @@ class Running:
         self.store = folder / name.replace(":", "-")
         command = [
             sys.executable, "-m", "benchmarks.gpu._models.one", model, "--minutes", str(asked.minutes), "--device",
-            asked.device, "--store", str(self.store), "--out", str(rows),
+            asked.device, "--store", str(self.store), "--out", str(rows), "--baselines", asked.baselines,
             *(["--regions"] if how else []),
         ]  # fmt: skip
         few = {**os.environ, "OMP_NUM_THREADS": str(asked.threads), "TORCHINDUCTOR_COMPILE_THREADS": "2"}
@@ -120,6 +120,7 @@ def main() -> int:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(MODELS))
     parser.add_argument("--at-once", type=int, default=5)
     parser.add_argument("--threads", type=int, default=3, help="of each model's references on the processor")
+    parser.add_argument("--baselines", default=",".join(BASELINES), help="native forms that are to be beaten")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)

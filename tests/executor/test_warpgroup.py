@@ -25,10 +25,10 @@ def tiled(bits, kind):
 
 def copied(name, size, into):
     """Each thread of 128 copies its share into shared memory, sixteen bytes a time."""
-    lines = [f"ld.param.u64 %p0, [{name}]; mul.wide.u32 %p1, %tid, 16; add.u64 %p0, %p0, %p1;",
-             f"mov.u32 %at, {into}; mad.lo.u32 %at, %tid, 16, %at;"]  # fmt: skip
+    lines = [f"ld.param.u64 %p0, [{name}]; mul.wide.u32 %p1, %own, 16; add.u64 %p0, %p0, %p1;",
+             f"mov.u32 %at, {into}; mad.lo.u32 %at, %own, 16, %at;"]  # fmt: skip
     for start in range(0, size, 2048):
-        guard = f"setp.lt.u32 %few, %tid, {(size - start) // 16};\n"
+        guard = f"setp.lt.u32 %few, %own, {(size - start) // 16};\n"
         lines.append(f"{guard}@%few ld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%p0+{start}];")
         lines.append(f"@%few st.shared.v4.b32 [%at+{start}], {{%c0, %c1, %c2, %c3}};")
     return "\n".join(lines)
@@ -44,13 +44,13 @@ def program(instruction, sizes, held, in_registers, rest):
     four = "".join(f"ld.global.b32 %a{n}, [%pa+{4 * n}]; " for n in range(4)) if in_registers else ""
     lines = [
         f"{HEAD}.visible .entry k({', '.join(f'.param .u64 {x}' for x in ('a', 'b', 'c', 'e', 'da', 'db', 'fa'))}) {{",
-        ".reg .pred %few, %yes; .reg .b32 %tid, %at, %c<8>, %a<4>, %e; .reg .b64 %p<2>, %da, %db, %pa, %pc;",
+        ".reg .pred %few, %yes; .reg .b32 %own, %at, %c<8>, %a<4>, %e; .reg .b64 %p<2>, %da, %db, %pa, %pc;",
         f".shared .align 1024 .b8 sa[{sizes[0]}]; .shared .align 1024 .b8 sb[{sizes[1]}];",
-        "mov.u32 %tid, %tid.x; setp.eq.u32 %yes, 0, 0;", copied("a", sizes[0], "sa"), copied("b", sizes[1], "sb"),
+        "mov.u32 %own, %tid.x; setp.eq.u32 %yes, 0, 0;", copied("a", sizes[0], "sa"), copied("b", sizes[1], "sb"),
         "fence.proxy.async; bar.sync 0;", described("a", "sa", "%da"), described("b", "sb", "%db"),
-        "ld.param.u64 %pa, [fa]; mad.wide.u32 %pa, %tid, 16, %pa;", four,
-        "ld.param.u64 %p0, [e]; mad.wide.u32 %p0, %tid, 4, %p0; ld.global.b32 %e, [%p0];",
-        f"ld.param.u64 %pc, [c]; mad.wide.u32 %pc, %tid, {4 * held}, %pc;",
+        "ld.param.u64 %pa, [fa]; mad.wide.u32 %pa, %own, 16, %pa;", four,
+        "ld.param.u64 %p0, [e]; mad.wide.u32 %p0, %own, 4, %p0; ld.global.b32 %e, [%p0];",
+        f"ld.param.u64 %pc, [c]; mad.wide.u32 %pc, %own, {4 * held}, %pc;",
         *(f"ld.global.b32 %c{n}, [%pc+{4 * n}];" for n in range(held)), "wgmma.fence.sync.aligned;",
         f"{instruction} {names('c', held)}, {names('a', 4) if in_registers else '%da'}, %db, {rest};",
         "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",

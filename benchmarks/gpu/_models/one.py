@@ -23,7 +23,8 @@ from kernelwright.search import Event
 from kernelwright.store import Store
 
 MADE = Path(__file__).with_name("made.py")
-BASELINES = ("eager", "compile")
+BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
+"""What a user's `optimize` has to beat."""
 _TOLD = ("plan", "whole", "region")
 Row = dict[str, Any]
 
@@ -43,9 +44,7 @@ def planned(target: str, device: str, minutes: float) -> Row:
     }  # fmt: skip
 
 
-def optimized(
-    target: str, device: str, minutes: float, regions: bool, store: Path, said: list[str]
-) -> tuple[Row, ModelResult]:
+def optimized(target: str, asked: argparse.Namespace, said: list[str]) -> tuple[Row, ModelResult]:
     """Optimize, and say what came of it and of every candidate."""
 
     def heard(event: Event) -> None:
@@ -53,8 +52,9 @@ def optimized(
             said.append(f"{event.elapsed_s:.1f} {event.data.get('message', '')}"[:300])
 
     result = optimize_model(
-        target, device=device, minutes=minutes, store=store, on_event=heard, baselines=BASELINES,
-        proposers=("library", "inductor") if regions else ("library", "schedule"),
+        target, device=asked.device, minutes=asked.minutes, store=asked.store, on_event=heard,
+        baselines=asked.baselines,
+        proposers=("library", "inductor") if asked.regions else ("library", "schedule"),
     )  # fmt: skip
     row = {
         "decision": str(result.decision), "improved": result.improved, "baseline": result.baseline,
@@ -63,7 +63,7 @@ def optimized(
         "regions": [
             {"label": r.label, "speedup": r.speedup, "kept": r.kept, "reason": r.reason[:400]} for r in result.regions
         ],
-        "tried": tried(store), "said": said,
+        "tried": tried(asked.store), "said": said,
     }  # fmt: skip
     return row, result
 
@@ -126,6 +126,7 @@ def main() -> int:
     parser.add_argument(
         "--regions", action="store_true", help="regions alone, no program for the whole model"
     )
+    parser.add_argument("--baselines", type=lambda text: tuple(text.split(",")), default=BASELINES)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -146,7 +147,7 @@ def main() -> int:
     said: list[str] = []
 
     def optimize() -> Row:
-        row, result = optimized(target, asked.device, asked.minutes, asked.regions, asked.store, said)
+        row, result = optimized(target, asked, said)
         found.append(result)
         return row
 
