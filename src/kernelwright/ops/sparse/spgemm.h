@@ -152,7 +152,7 @@ template <class I> struct Spans {
 
   explicit Spans(const Csr<I>& m) {
     constexpr int64_t kAsked = 16, kNarrow = 16;
-    if (m.entries < 4 * m.rows) return;  // as much work as it saves
+    if (!m.rows || m.entries < 4 * m.rows) return;  // as much work as it saves
     int64_t wide = 0;
     for (int64_t i = 0; i < kAsked; ++i) {
       const auto [from, to] = of_row(m, i * m.rows / kAsked);
