@@ -34,11 +34,14 @@ class Case:
     """`kernel`, and those it is held to. Their results are compared before they are timed."""
     tolerance: float = 1e-4
     """Largest difference of results, relative to the largest number in them."""
+    truth: Call | None = None
+    """The same of the same numbers in float64. Where it is given, the kernel is held to it, and the others' differences
+    from it go into the row: they may be of sums that are kept in 16 bits."""
 
 
 def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
     """Time the contestants of a case in rounds, and return a row: medians, and the ratio to the best of the others."""
-    _agree(case)
+    errors = _errors(case)
     clock = time.thread_time if threads == 1 else time.perf_counter
     calls = {name: _calls(call, clock) for name, call in case.contestants.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -58,17 +61,37 @@ def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
         "times_us": {name: round(value, 2) for name, value in medians.items()}, "best": best,
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(ratios[len(ratios) // 4], 3), round(ratios[len(ratios) * 3 // 4], 3)],
-    }  # fmt: skip
+    } | ({"errors": errors} if errors else {})  # fmt: skip
 
 
-def _agree(case: Case) -> None:
+def _errors(case: Case) -> dict[str, float]:
+    """Stop where the kernel is wrong; return by how much each differs from float64, if that is given."""
     results = {name: _flat(call()) for name, call in case.contestants.items()}
-    for name, result in results.items():
-        for mine, theirs in zip(results["kernel"], result, strict=False):
-            scale = theirs.abs().max().item() if theirs.numel() else 1.0
-            worst = (mine.double() - theirs.double()).abs().max().item() if theirs.numel() else 0.0
-            if worst > case.tolerance * max(scale, 1e-6):
-                raise SystemExit(f"{case.op} {case.size} {case.dtype}: differs from {name} by {worst:.2g}")
+    if case.truth is None:
+        for name, theirs in results.items():
+            _hold(case, name, _apart(results["kernel"], theirs))
+        return {}
+    truth = _flat(case.truth())
+    errors = {name: float(f"{_apart(theirs, truth):.2g}") for name, theirs in results.items()}
+    _hold(case, "float64", errors["kernel"])
+    return errors
+
+
+def _apart(some: list[torch.Tensor], right: list[torch.Tensor]) -> float:
+    """Return the largest difference of results, relative to the largest number of each."""
+    worst = 0.0
+    for mine, theirs in zip(some, right, strict=False):
+        if theirs.numel():
+            apart = (mine.double() - theirs.double()).abs().max().item()
+            worst = max(worst, apart / max(theirs.abs().max().item(), 1e-6))
+    return worst
+
+
+def _hold(case: Case, name: str, apart: float) -> None:
+    if not apart <= case.tolerance:
+        raise SystemExit(
+            f"{case.op} {case.size} {case.dtype}: differs from {name} by {apart:.2g} of the largest number"
+        )
 
 
 def _flat(result: Any) -> list[torch.Tensor]:
@@ -91,12 +114,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def backward(form: Callable[..., Any], tensors: list[torch.Tensor]) -> Call:
-    """Return the backward pass of a form, on its own graph."""
+def backward(form: Callable[..., Any], tensors: list[torch.Tensor], dtype: torch.dtype | None = None) -> Call:
+    """Return the backward pass of a form, on its own graph; slopes are of numbers of `dtype`, the outputs' if none."""
     leaves = [t.detach().requires_grad_() for t in tensors]
     out = form(*leaves)
     outs = out if isinstance(out, tuple) else (out,)
-    gradients = [torch.randn_like(o, generator=torch.Generator().manual_seed(1)) for o in outs]
+    seeded = torch.Generator().manual_seed
+    gradients = [torch.randn(o.shape, dtype=dtype or o.dtype, generator=seeded(1)).to(o.dtype) for o in outs]
     return lambda: torch.autograd.grad(outs, leaves, gradients, retain_graph=True, allow_unused=True)
 
 

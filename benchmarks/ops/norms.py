@@ -59,6 +59,11 @@ FORMS: dict[str, tuple[str, Form, Form]] = {
 """Arguments of an op, its form here, and torch's."""
 
 
+def _right(own: Form, tensors: list[torch.Tensor]) -> object:
+    """Return gradients of torch's form in float64, of the numbers that the others are given."""
+    return backward(own, [t.double() for t in tensors], tensors[0].dtype)()
+
+
 def cases(only: str) -> Iterator[Case]:
     """Make the cases of forward and backward, float32 and bfloat16."""
     for op, (takes, kernel, own) in FORMS.items():
@@ -76,8 +81,8 @@ def cases(only: str) -> Iterator[Case]:
                     direct = {name: partial(form, *tensors) for name, form in forms.items()}
                     yield Case(op, *words, direct, tolerance)
                 back = {name: backward(form, tensors) for name, form in forms.items()}
-                # torch's column sums of bfloat16 rows are of bfloat16: 7 % of the largest off, of 2048 rows.
-                yield Case(f"{op}_backward", *words, back, tolerance if dtype is torch.float32 else 0.2)
+                # torch's column sums of bfloat16 rows are of bfloat16: a third of the largest off, of 32,768 rows.
+                yield Case(f"{op}_backward", *words, back, tolerance, partial(_right, own, tensors))
 
 
 if __name__ == "__main__":

@@ -98,6 +98,25 @@ def test_pinned_and_forbidden_splits(write: Write) -> None:
     assert task.split(Split.CONFIRM) == ()
 
 
+def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> None:
+    sizes = "hidden=[{'n': 5}, {'n': 5, 'dtype': 'bfloat16', 'k': 0.5, 'on': True}], confirm=[{'n': 6, 'k': 3.0}]"
+    task = _one(
+        write,
+        f"x='dtype[n]', workloads=[{{'n': 64, 'dtype': 'float32', 'k': 2.0, 'on': False}}], {sizes}",
+        arguments="x, k=1.0, on=True",
+    )
+    found = [
+        (w.arguments[0].dtype, *(s.value for s in w.arguments[1:]), w.name)
+        for split in (Split.HIDDEN, Split.CONFIRM)
+        for w in task.split(split)
+    ]
+    assert found == [
+        ("float32", 2.0, False, "n=5"),
+        ("bfloat16", 0.5, True, "n=5,dtype=bfloat16"),
+        ("float32", 3.0, False, "n=6"),
+    ]
+
+
 def test_a_fixed_name_that_is_no_size_is_refused(write: Write) -> None:
     with pytest.raises(TaskError, match="no size 'k' to keep fixed; there are m, n"):
         _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['k']")

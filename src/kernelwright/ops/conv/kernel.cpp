@@ -111,17 +111,22 @@ template <class T> void by_channel(const Call<T>& s) {
   });
 }
 
-// Windows of one pixel: for each item and group a product, lanes along the pixels, which are read where they lie.
-void pointwise(const Call<float>& s) {
+// Windows of one pixel: for each item and group a product, lanes along the pixels, which are read where they lie. A sum
+// that is at most bounded below leaves the registers at once; another waits in the first cache for what follows it.
+template <bool BRIEF> void pointwise(const Call<float>& s) {
   const int64_t rows = s.rows / s.groups, inner = s.channels / s.groups, pixels = s.height * s.width;
-  contract<Tiling<Form::kDirect, Along::kColumns, 0, 2, 256, 96>>(
+  const F least = splat(s.curve == kRelu ? 0.0f : -kInf);
+  contract<Tiling<Form::kDirect, Along::kColumns, 0, 2, 256, 96, BRIEF>>(
       Shape{s.items * s.groups, rows, pixels, inner, pixels},
       [&](int64_t b, int64_t m, int64_t k, auto lanes) KW_INLINED {
         return load(s.weight + (b % s.groups * rows + m) * inner + k, lanes);
       },
       [&](int64_t b, int64_t k, int64_t n, auto lanes) KW_INLINED { return load(s.x + (b * inner + k) * pixels + n, lanes); },
       [&](F sum, int64_t b, int64_t m, int64_t n, auto lanes) KW_INLINED {
-        s.put(sum, b % s.groups * rows + m, (b * rows + m) * pixels + n, lanes);
+        const int64_t row = b % s.groups * rows + m, at = (b * rows + m) * pixels + n;
+        if (s.bias) sum += s.bias[row];
+        if constexpr (BRIEF) store(s.out + at, sum < least ? least : sum, lanes);
+        else store(s.out + at, silu(sum), lanes);
       });
 }
 
@@ -131,8 +136,9 @@ template <class T> void convolve(const Args& args) {
   const bool dense = s.stride[0] == 1 && s.stride[1] == 1;
   if (s.channels == s.groups && dense) return by_channel(s);
   if constexpr (std::is_same_v<T, float>) {
-    if (s.taps_y * s.taps_x == 1 && dense && s.out_y == s.height && s.out_x == s.width) pointwise(s);
-    else if (each < 3) directly<1>(s);
+    if (s.taps_y * s.taps_x == 1 && dense && s.out_y == s.height && s.out_x == s.width)
+      return s.curve == kSilu ? pointwise<false>(s) : pointwise<true>(s);
+    if (each < 3) directly<1>(s);
     else if (each < 9) directly<8>(s);
     else directly<16>(s);
   } else {

@@ -1,70 +1,17 @@
 // Products with sparse matrices in CSR form: with a dense one, at given places, and with each other.
 //
-// A row of the dense result stays in registers while the entries of its row are gone over. A row of a sparse result is
-// gathered where it will lie; where its columns shall ascend, short ones are sorted, and long ones come out of a bitmap.
+// A row of the dense result stays in registers while the entries of its row are gone over.
 #include <atomic>
-#include <cstdio>
-#include <limits>
-#include <memory>
-#include <mutex>
-#include <vector>
 
-#include "segments.h"
-#include "stream_map.h"
+#include "csr.h"
+#include "spgemm.h"
 
 namespace kw {
 namespace {
 
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
-constexpr int64_t kSoon = 3;        // and the same where each has a row of its own
-constexpr uint32_t kFew = 64;       // products of a row that is sorted by counting
-constexpr int64_t kDense = 32;      // columns for each product up to which sums are kept for all
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
 constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
-constexpr int64_t kRowCost = 4;     // entries that a row costs in addition to its own
-
-template <class I> struct Csr {
-  const I *crow, *col;
-  int64_t rows, entries, columns;
-};
-
-// A CSR form whose rows ascend within its entries; whether columns are valid is seen as they are read.
-template <class I> Csr<I> csr(const Args& args, int at, int64_t columns) {
-  const auto crow = args.tensor<const I>(at);
-  const auto col = args.tensor<const I>(at + 1);
-  const Csr<I> m{crow.data(), col.data(), crow.numel() - 1, col.numel(), columns};
-  check_offsets("sparse: crow", m.crow, m.rows, m.entries);
-  return m;
-}
-
-template <class I> void check_columns(const Csr<I>& m) {
-  typedef typename std::make_unsigned<I>::type Unsigned;
-  Unsigned most = 0;
-  for (int64_t e = 0; e < m.entries; ++e) most = std::max(most, static_cast<Unsigned>(m.col[e]));
-  if (m.entries && most >= static_cast<Unsigned>(m.columns)) {
-    char text[96];
-    snprintf(text, sizeof text, "sparse: col is out of range somewhere; expected 0 to %lld", (long long)(m.columns - 1));
-    raise("ValueError", "", text);
-  }
-}
-
-// Calls body(begin, end) for shares of the rows with about as many entries each.
-template <class I, class Body> void in_row_shares(const Csr<I>& m, int64_t work, Body body) {
-  const auto cost = [&](int64_t r) { return static_cast<int64_t>(m.crow[r] - m.crow[0]) + kRowCost * r; };
-  const int64_t total = cost(m.rows);
-  in_shares(total, work, 1, [&](int64_t begin, int64_t end) {
-    const auto row_at = [&](int64_t wanted) {
-      int64_t low = 0, high = m.rows;
-      while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (cost(middle) < wanted) low = middle + 1;
-        else high = middle;
-      }
-      return low;
-    };
-    body(row_at(begin), end == total ? m.rows : row_at(end));
-  });
-}
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
 template <int N, class I, class Lanes>
@@ -229,173 +176,6 @@ template <class I> void transpose(const Args& args) {
     }
   for (int64_t c = columns; c > 0; --c) first[c] = first[c - 1];
   first[0] = 0;
-}
-
-// The columns of a row of the result, with their sums: in the order in which they are met, or ascending.
-//
-// Where many of the columns are met, sums are kept for all, and a byte says which are. Else `at_` says where a column
-// stands in the row; what it says of a column that is not in the row is found to be wrong there, so it is never cleared.
-// A short row is sorted by counting what is less; for others there is a bit for each column, and one for each word of bits.
-template <class I, bool ASCENDING> class Row {
- public:
-  explicit Row(int64_t columns) : width_(columns), at_(new uint32_t[static_cast<size_t>(columns)]) {
-    if (ASCENDING) bits_.resize((columns + 63) / 64), named_.resize((bits_.size() + 63) / 64);
-  }
-
-  // Adds up `products` products, which `each(add)` names one by one; returns how many columns there are.
-  template <class Each> int64_t gather(I* columns, float* sums, int64_t products, Each each) {
-    if (products * kDense >= width_) return dense(columns, sums, each);
-    uint32_t count = 0;
-    const bool marked = ASCENDING && products > kFew;
-    const auto gathered = [&](auto marks) KW_INLINED {
-      each([&](I column, float product) KW_INLINED {
-        const size_t c = static_cast<size_t>(column);
-        const uint32_t at = at_[c];
-        if (at < count && columns[at] == column) {
-          sums[at] += product;
-          return;
-        }
-        if (marks.value) bits_[c >> 6] |= uint64_t{1} << (c & 63), named_[c >> 12] |= uint64_t{1} << (c >> 6 & 63);
-        at_[c] = count, columns[count] = column, sums[count] = product, ++count;
-      });
-    };
-    if (marked) gathered(std::true_type{}), ascend(columns, sums, count);
-    else gathered(std::false_type{});
-    if (ASCENDING && !marked) sort(columns, sums, count);
-    return count;
-  }
-
- private:
-  template <class Each> int64_t dense(I* columns, float* sums, Each each) {
-    if (all_.empty()) all_.resize(static_cast<size_t>(width_)), met_.resize(static_cast<size_t>((width_ + 7) / 8 * 8));
-    float* __restrict all = all_.data();
-    uint8_t* __restrict met = met_.data();
-    each([&](I column, float product) KW_INLINED { met[column] = 1, all[column] += product; });
-    int64_t count = 0;
-    for (int64_t word = 0; word < width_; word += 8) {
-      uint64_t eight;
-      std::memcpy(&eight, met + word, 8);
-      if (!eight) continue;
-      for (; eight; eight &= eight - 1) {
-        const int64_t c = word + __builtin_ctzll(eight) / 8;
-        columns[count] = static_cast<I>(c), sums[count++] = all[c], all[c] = 0;
-      }
-      std::memset(met + word, 0, 8);
-    }
-    return count;
-  }
-
-  void sort(I* columns, float* sums, uint32_t count) {
-    constexpr int32_t kLast = std::numeric_limits<int32_t>::max();
-    alignas(64) int32_t keys[kFew], ranks[kFew];
-    float held[kFew];
-    const uint32_t vectors = (count + W - 1) / W;
-    for (uint32_t i = 0; i < count; ++i) keys[i] = static_cast<int32_t>(columns[i]), held[i] = sums[i];
-    for (uint32_t i = count; i < vectors * W; ++i) keys[i] = kLast;
-    for (uint32_t n = 0; n < vectors; ++n) {
-      M own, less{};
-      std::memcpy(&own, keys + n * W, sizeof own);
-      for (uint32_t i = 0; i < count; ++i) less -= M{} + keys[i] < own;
-      std::memcpy(ranks + n * W, &less, sizeof less);
-    }
-    for (uint32_t i = 0; i < count; ++i) columns[ranks[i]] = static_cast<I>(keys[i]), sums[ranks[i]] = held[i];
-  }
-
-  void ascend(I* columns, float* sums, uint32_t count) {
-    moved_.assign(sums, sums + count);
-    count = 0;
-    for (size_t n = 0; n < named_.size(); ++n) {
-      for (uint64_t names = named_[n]; names; names &= names - 1) {
-        const size_t word = n * 64 + __builtin_ctzll(names);
-        for (uint64_t left = bits_[word]; left; left &= left - 1) {
-          const size_t c = word * 64 + __builtin_ctzll(left);
-          columns[count] = static_cast<I>(c), sums[count++] = moved_[at_[c]];
-        }
-        bits_[word] = 0;
-      }
-      named_[n] = 0;
-    }
-  }
-
-  int64_t width_;
-  std::unique_ptr<uint32_t[]> at_;
-  std::vector<uint64_t> bits_, named_;
-  std::vector<float> moved_, all_;
-  std::vector<uint8_t> met_;
-};
-
-template <class I> struct Factors {
-  Csr<I> a, b;
-
-  int64_t products(int64_t begin, int64_t end) const {
-    int64_t sum = 0;
-    for (int64_t e = a.crow[begin]; e < a.crow[end]; ++e) sum += b.crow[a.col[e] + 1] - b.crow[a.col[e]];
-    return sum;
-  }
-};
-
-template <class I> Factors<I> factors(const Args& args, int a, int b, int64_t columns) {
-  const Csr<I> right = csr<I>(args, b, columns), left = csr<I>(args, a, right.rows);
-  check_columns(left), check_columns(right);
-  return {left, right};
-}
-
-template <class I> void products(const Args& args) {
-  const Factors<I> f = factors<I>(args, 0, 2, args.integer(4));
-  args.tensor<int64_t>(5).data()[0] = f.products(0, f.a.rows);
-}
-
-// Each share of the rows begins where all products before it would end, and moves down when all are done.
-template <bool ASCENDING, class I> void spgemm_in(const Args& args) {
-  const int64_t columns = args.integer(6), most = args.integer(7);
-  const Factors<I> f = factors<I>(args, 0, 3, columns);
-  const float* left = args.tensor<const float>(2).data();
-  const float* right = args.tensor<const float>(5).data();
-  I* first = args.tensor<I>(9).data();
-  I* col = args.tensor<I>(10).data();
-  float* values = args.tensor<float>(11).data();
-  if (f.products(0, f.a.rows) != most) raise("ValueError", "", "there are not so many products of these factors");
-  std::vector<std::pair<int64_t, int64_t>> begins;  // of each share: its first row, and where its entries lie
-  std::mutex mine;
-  in_row_shares(f.a, 8 * (most + f.a.rows), [&](int64_t begin, int64_t end) {
-    Row<I, ASCENDING> row(columns);
-    int64_t to = f.products(0, begin);
-    {
-      const std::lock_guard<std::mutex> lock(mine);
-      begins.emplace_back(begin, to);
-    }
-    const int64_t last = f.a.crow[f.a.rows];
-    for (int64_t r = begin; r < end; ++r) {
-      const auto each = [&](auto add) KW_INLINED {
-        for (int64_t e = f.a.crow[r]; e < f.a.crow[r + 1]; ++e) {
-          if (e + 2 * kSoon < last) __builtin_prefetch(f.b.crow + f.a.col[e + 2 * kSoon], 0, 3);
-          if (e + kSoon < last) {
-            const int64_t k = f.b.crow[f.a.col[e + kSoon]];
-            __builtin_prefetch(f.b.col + k, 0, 3), __builtin_prefetch(right + k, 0, 3);
-          }
-          const float v = left[e];
-          for (int64_t k = f.b.crow[f.a.col[e]]; k < f.b.crow[f.a.col[e] + 1]; ++k) add(f.b.col[k], v * right[k]);
-        }
-      };
-      const int64_t count = row.gather(col + to, values + to, f.products(r, r + 1), each);
-      first[r + 1] = static_cast<I>(count), to += count;
-    }
-  });
-  first[0] = 0;
-  for (int64_t r = 0; r < f.a.rows; ++r) first[r + 1] += first[r];
-  std::sort(begins.begin(), begins.end());
-  for (size_t i = 1; i < begins.size(); ++i) {
-    const int64_t end = i + 1 < begins.size() ? begins[i + 1].first : f.a.rows;
-    const auto [row, from] = begins[i];
-    std::memmove(col + first[row], col + from, static_cast<size_t>(first[end] - first[row]) * sizeof(I));
-    std::memmove(values + first[row], values + from, static_cast<size_t>(first[end] - first[row]) * sizeof(float));
-  }
-  std::fill(col + first[f.a.rows], col + most, I{0});
-  std::fill(values + first[f.a.rows], values + most, 0.0f);
-}
-template <class I> void spgemm(const Args& args) {
-  if (args.boolean(8)) spgemm_in<true, I>(args);
-  else spgemm_in<false, I>(args);
 }
 
 }  // namespace

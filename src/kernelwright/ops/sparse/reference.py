@@ -44,9 +44,16 @@ def transpose(crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, colum
 def products(
     acrow: torch.Tensor, acol: torch.Tensor, bcrow: torch.Tensor, bcol: torch.Tensor, columns: int
 ) -> torch.Tensor:
-    """Count the multiplications of the product of two sparse matrices; a tensor of one number."""
+    """Count the entries that the product of two sparse matrices has at most; a tensor of one number.
+
+    A row has one for each multiplication, and no more than there are columns.
+    """
     keys, _ = _products(acrow, acol, bcrow, bcol, columns)
-    return torch.tensor([len(keys)])
+    return _most(keys, len(acrow) - 1, columns)[None]
+
+
+def _most(keys: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    return torch.bincount(keys // max(1, columns), minlength=rows).clamp(max=columns).sum()
 
 
 def spgemm(
@@ -62,8 +69,8 @@ def spgemm(
 ) -> Triple:
     """Return the product of two sparse matrices; columns and values have `most` elements, of which the first count."""
     keys, (left, right) = _products(acrow, acol, bcrow, bcol, columns)
-    if len(keys) != most:
-        raise ValueError("there are not so many products of these factors")
+    if not _most(keys, len(acrow) - 1, columns) <= most <= len(keys):
+        raise ValueError("sparse: most is not as many entries as the product may have")
     wide = torch.promote_types(avalues.dtype, torch.float32)
     places, which = torch.unique(keys, return_inverse=True)
     values = torch.zeros(most, dtype=wide, device=avalues.device)

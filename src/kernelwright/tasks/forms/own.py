@@ -210,11 +210,9 @@ class _Maker:
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}
         for sizes in declaration.confirm or ():
             self._timed(extra | dict(sizes))
-        pinned = (declaration.hidden, declaration.confirm)
-        hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
         return Plan(
-            make=lambda axes: self.make(extra | dict(axes)), free=free, regimes=declaration.regimes,
-            hidden=hidden, confirm=confirm,
+            make=lambda sizes: self.make(extra | dict(sizes)), free=free, regimes=declaration.regimes,
+            hidden=declaration.hidden, confirm=declaration.confirm,
         )  # fmt: skip
 
     def make(self, sizes: Sizes) -> Workload:
@@ -298,6 +296,3 @@ def _asked(contract: Contract, backward: bool) -> Contract:
 def _meta(spec: TensorSpec) -> torch.Tensor:
     return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
 
-
-def _integers(sizes: Sizes) -> dict[str, int]:
-    return {k: v for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)}

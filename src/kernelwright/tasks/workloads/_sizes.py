@@ -15,6 +15,8 @@ from ._free_sizes import Groups
 from ._shrink import Shrinker, workload_elements
 
 Axes = dict[str, int]
+Pinned = Mapping[str, int | float | str | bool]
+"""Sizes that a task names itself, with dtypes and scalars that are not those of its first workload."""
 _SMALL = 1 << 14
 """Elements of the workloads on which regimes and odd shapes are tried."""
 _MOST_DERIVED = 1 << 17
@@ -27,15 +29,15 @@ _MOST_AXES = 4
 class Plan:
     """A form's description of its sizes."""
 
-    make: Callable[[Axes], Workload]
+    make: Callable[[Pinned], Workload]
     """Instantiate a workload; raises `TaskError` if the sizes are inconsistent."""
     free: Groups
     """Axes that may change; those in one tuple are equal and change together."""
     regimes: tuple[str, ...] = tuple(REGIMES)
     """Value regimes that may be applied."""
-    hidden: tuple[Axes, ...] | None = None
+    hidden: tuple[Pinned, ...] | None = None
     """Pinned hidden sizes; None: derive them."""
-    confirm: tuple[Axes, ...] | None = None
+    confirm: tuple[Pinned, ...] | None = None
     """Pinned confirm sizes; None: derive them."""
 
 

@@ -106,7 +106,13 @@ def _pinned(plan: Plan, base: Workload, split: Split) -> list[Workload] | None:
     sizes = plan.hidden if split is Split.HIDDEN else plan.confirm
     if sizes is None:
         return None
-    return [_named(plan.make(base.axes | axes), split) for axes in sizes]
+    found = []
+    for given in sizes:
+        made = plan.make(base.axes | given)
+        words = [f"{k}={v}" for k, v in given.items() if isinstance(v, str)]
+        named = _named(made, split)
+        found.append(named.model_copy(update={"name": ",".join([named.name, *words])}))
+    return found
 
 
 class _Derivation:
