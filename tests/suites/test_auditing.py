@@ -11,12 +11,14 @@ from kernelwright.suites import (
     Ours,
     Row,
     Theirs,
+    _audit,
     audit_all,
     changes,
     fast_p,
     get_suite,
     read_published,
     read_rows,
+    setup,
     standing_of,
     summary_of,
 )
@@ -195,3 +197,27 @@ def test_bad_files_are_told(tmp_path, capsys):
     ):
         assert main(["suite", *words]) == 2, words
         assert said in capsys.readouterr().err
+
+
+def test_a_kernel_that_lacks_a_gpu_is_not_called_wrong_and_one_that_asks_for_it_is_pointed_out(
+    monkeypatch, tmp_path, data
+):
+    suite = get_suite("kernelbench")
+
+    def judged(given, one):
+        said = "RuntimeError: Tried to instantiate dummy base class CUDAGraph" if "Graph" in one.text else ""
+        made = row(decision=DecisionStatus.REJECTED, status="error") if said else row()
+        return made.model_copy(update={"theirs": made.theirs.model_copy(update={"message": said})})
+
+    monkeypatch.setattr(_audit, "_judged", judged)
+    texts = [RIGHT + "torch.cuda.CUDAGraph()", RIGHT + "torch.cuda.is_available()", RIGHT]
+    published = tmp_path / "set.json"
+    published.write_text(json.dumps({"1": {"1": texts}}))
+    found = read_published(published, suite, suite.problems(data))
+    with setup(suite, data) as given:
+        graph, asks, plain = audit_all(suite, found, given)
+        on_gpu = next(audit_all(suite, found, given, gpu=True))
+    assert (standing_of(graph), graph.ours.reason) == ("unknown", "it needs a GPU")
+    assert standing_of(on_gpu) == "wrong", "where there is a GPU, the same words are the kernel's own fault"
+    assert [_audit.ELSEWHERE in one.stands_out for one in (graph, asks, plain)] == [False, True, False]
+    assert standing_of(asks) == standing_of(plain) == "holds"

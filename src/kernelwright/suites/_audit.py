@@ -1,5 +1,6 @@
 """Published kernels → rows: what of a result set holds, and what stands out where nothing can be run."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,12 @@ from ._published import Published
 from ._records import Row, Theirs
 
 NEEDS_GPU = "it needs a GPU"
+_LACKS_GPU = re.compile(
+    r"not compiled with CUDA|dummy base class|Found no NVIDIA driver|No CUDA GPUs|no attribute '_cuda_\w+'"
+)
+"""What torch says without a GPU where a kernel uses one."""
+_ASKS = re.compile(r"torch\.cuda\.is_available\(\)|\.is_cuda\b")
+ELSEWHERE = "asks whether there is a GPU: what was judged here may not be what was published"
 
 
 def audit_all(
@@ -43,7 +50,11 @@ def audit_all(
         )
         if key not in journal.rows:
             row = _read(suite, one, given) if runs is None else _judged(runs, one)
-            told = {"candidate": one.label, "claimed": one.claimed, "stands_out": stands_out(one.text)}
+            if not gpu and _LACKS_GPU.search(f"{row.theirs.message}\n{row.ours.reason}"):
+                row = _read(suite, one, given, NEEDS_GPU)
+            elsewhere = (ELSEWHERE,) if runs is not None and not gpu and _ASKS.search(one.text) else ()
+            out = (*stands_out(one.text), *elsewhere)
+            told = {"candidate": one.label, "claimed": one.claimed, "stands_out": out}
             journal.keep(key, row.model_copy(update=told))
         yield journal.rows[key]
 
@@ -69,17 +80,21 @@ def _judged(given: Setup, one: Published) -> Row:
         return judge_both(given, one.problem, file)
 
 
-def _read(suite: Suite, one: Published, given: Setup | None) -> Row:
-    """Return the row of a kernel that was not run, with the reason."""
-    if not one.text:
-        reason = "the set does not have its code"
-    elif one.problem is None and given is not None:
-        reason = f"{suite.name} has no problem of that name"
-    else:
-        reason = NEEDS_GPU if needs_gpu(one.text) else "nothing was run: only its text was read"
+def _read(suite: Suite, one: Published, given: Setup | None, reason: str = "") -> Row:
+    """Return the row of a kernel that was not run, or could not be, with the reason."""
+    reason = reason or _unread(suite, one, given)
     return Row(
         suite=suite.name, problem=one.problem.name if one.problem else one.label,
         group=one.problem.group if one.problem else one.label.partition("/")[0], candidate=one.label,
         sizes="declared", theirs=Theirs(status="unknown", message=reason, flags=suite.flags(one.text)),
         ours=unknown(reason), seconds=0.0,
     )  # fmt: skip
+
+
+def _unread(suite: Suite, one: Published, given: Setup | None) -> str:
+    """Say why a kernel was not run."""
+    if not one.text:
+        return "the set does not have its code"
+    if one.problem is None and given is not None:
+        return f"{suite.name} has no problem of that name"
+    return NEEDS_GPU if needs_gpu(one.text) else "nothing was run: only its text was read"
