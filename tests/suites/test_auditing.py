@@ -11,12 +11,14 @@ from kernelwright.suites import (
     Ours,
     Row,
     Theirs,
+    _audit,
     audit_all,
     changes,
     fast_p,
     get_suite,
     read_published,
     read_rows,
+    setup,
     standing_of,
     summary_of,
 )
@@ -195,3 +197,64 @@ def test_bad_files_are_told(tmp_path, capsys):
     ):
         assert main(["suite", *words]) == 2, words
         assert said in capsys.readouterr().err
+
+
+def test_a_kernel_that_lacks_a_gpu_is_not_called_wrong_and_one_that_asks_for_it_is_pointed_out(
+    monkeypatch, tmp_path, data
+):
+    suite = get_suite("kernelbench")
+
+    def judged(given, one):
+        said = "RuntimeError: Tried to instantiate dummy base class CUDAGraph" if "Graph" in one.text else ""
+        made = row(decision=DecisionStatus.REJECTED, status="error") if said else row()
+        return made.model_copy(update={"theirs": made.theirs.model_copy(update={"message": said})})
+
+    monkeypatch.setattr(_audit, "_judged", judged)
+    texts = [RIGHT + "torch.cuda.CUDAGraph()", RIGHT + "torch.cuda.is_available()", RIGHT]
+    published = tmp_path / "set.json"
+    published.write_text(json.dumps({"1": {"1": texts}}))
+    found = read_published(published, suite, suite.problems(data))
+    with setup(suite, data) as given:
+        graph, asks, plain = audit_all(suite, found, given)
+        on_gpu = next(audit_all(suite, found, given, gpu=True))
+    assert (standing_of(graph), graph.ours.reason) == ("unknown", "it needs a GPU")
+    assert standing_of(on_gpu) == "wrong", "where there is a GPU, the same words are the kernel's own fault"
+    assert [_audit.ELSEWHERE in one.stands_out for one in (graph, asks, plain)] == [False, True, False]
+    assert standing_of(asks) == standing_of(plain) == "holds"
+
+
+def test_a_set_with_the_problem_s_text_is_judged_on_that(tmp_path, data):
+    suite = get_suite("kernelbench")
+    problem = suite.problems(data)[0]
+    text = (data / problem.file).read_text()
+    other = text.replace("softmax", "log_softmax")
+    assert other != text
+    records = [
+        {"level_id": 1, "task_id": 1, "custom_code": RIGHT, "ref_code": code}
+        for code in (other, f"# the same\n{text}")
+    ]
+    published = tmp_path / "set.jsonl"
+    published.write_text("\n".join(map(json.dumps, [*records, records[0] | {"custom_code": "None"}])))
+    found = read_published(published, suite, suite.problems(data))
+    assert [one.text for one in found] == [RIGHT, RIGHT, ""]
+    with setup(suite, data, screen=True, device="cpu", store=tmp_path / "store") as given:
+        older, same, none = audit_all(suite, found, given)
+    assert (standing_of(older), older.theirs.status) == ("wrong", "wrong")
+    assert _audit.OTHER_TEXT in older.stands_out
+    assert same.theirs.status == "correct"
+    assert same.ours.verdict == "accepted"
+    assert _audit.OTHER_TEXT not in same.stands_out
+    assert none.ours.reason == "the set does not have its code"
+
+
+def test_weights_of_other_names_are_no_wrong_answer(monkeypatch, tmp_path, data):
+    said = "runs: error: ValueError: state does not fit: the candidate lacks ['a'] and has ['b'] beyond the task's"
+    refused = row(decision=DecisionStatus.REJECTED, failed=("runs",))
+    refused = refused.model_copy(update={"ours": refused.ours.model_copy(update={"reason": said})})
+    monkeypatch.setattr(_audit, "_judged", lambda *_: refused)
+    suite, published = get_suite("kernelbench"), tmp_path / "set.json"
+    published.write_text(json.dumps({"1": {"1": RIGHT}}))
+    with setup(suite, data) as given:
+        (found,) = audit_all(suite, read_published(published, suite, suite.problems(data)), given)
+    assert standing_of(found) == "unknown"
+    assert found.ours.reason.startswith("state does not fit: the candidate lacks ['a']")

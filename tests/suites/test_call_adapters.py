@@ -1,5 +1,8 @@
 """Adapters whose kernels are functions: called as a test calls them, or as a recorded call of an operator."""
 
+import re
+from collections import Counter
+
 import pytest
 
 from kernelwright.errors import TaskError
@@ -7,7 +10,7 @@ from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.suites import backendbench as backendbench_module
 from kernelwright.suites import get_suite, setup, theirs_of
 from kernelwright.suites._opinfo import Sampled, recorded
-from kernelwright.suites._recorded_calls import parsed, problem_of
+from kernelwright.suites._recorded_calls import most_frequent, parsed, problem_of
 from kernelwright.testing import SuiteConformance, made_up_checkout
 
 
@@ -151,6 +154,45 @@ def test_a_recorded_call_is_read_as_it_was_made():
     for text in ("T([4], f32)", "((ST([4], f32),), {})", "not a call ("):
         with pytest.raises(TaskError, match=r"recorded call|no argument"):
             parsed(text)
+
+
+def test_sizes_that_an_argument_counts_do_not_vary():
+    def varying(text):
+        return sorted(
+            re.findall(r"^size_(\d+) = ", problem_of("aten.native_group_norm.default", parsed(text)), re.M)
+        )
+
+    assert varying("((T([32, 24, 7], f16), T([24], f16), 2, 1e-05), {})") == ["24", "32", "7"]
+    assert varying("((T([32, 24, 7], f16), T([24], f16), 24, 2), {})") == ["32", "7"]
+    assert varying("((T([32, 24, 7, 7], f16), T([24], f16), 32, 24, 49, 1), {})") == [], (
+        "49 is a product of sizes"
+    )
+    assert varying("((T([32, 24, 7], f16), 9223372036854775807), {})") == ["24", "32", "7"]
+
+
+def test_a_call_without_elements_is_no_problem_where_another_has_some():
+    empty, some = "((T([0, 4], f16), [T([0], i64)]), {})", "((T([3, 4], f16), [T([2], i64)]), {})"
+    assert (
+        most_frequent("aten.index.Tensor", {"aten.index.Tensor": Counter({empty: 9, some: 1})}).elements == 14
+    )
+    with pytest.raises(
+        TaskError, match=r"no call of aten\.index\.Tensor is recorded whose tensors have elements"
+    ):
+        most_frequent("aten.index.Tensor", {"aten.index.Tensor": Counter({empty: 9})})
+
+
+def test_an_operator_is_called_as_torch_calls_it_now(tmp_path):
+    suite, data = get_suite("tritonbench-meta"), made_up_checkout("tritonbench-meta", tmp_path / "data")
+    calls = data / "tritonbench/data/input_configs/made_train/up_training.txt"
+    calls.write_text("Operator: aten.sum.SymInt\ncnt: 2, ((T([16, 64], f32), [0], True), {})\n")
+    (data / "tritonbench/operator_loader/aten/config.yaml").write_text(
+        "aten.sum.SymInt: made_train/up_training.txt\n"
+    )
+    (problem,) = suite.problems(data)
+    assert problem.name == "aten_sum_SymInt"
+    assert (
+        "torch.ops.aten.sum.dim_IntList(x0, [0], True)" in suite.target(data, problem, tmp_path).read_text()
+    )
 
 
 def test_what_is_recorded_is_what_is_read():

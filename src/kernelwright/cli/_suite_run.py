@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,14 +82,20 @@ def search(asked: Run, how: "Searching", common: Common, clustered: Clustered) -
         return _follow(asked, rows, common, cluster)
 
 
-def judge(asked: Run, kernels: dict[str, Path], common: Common, clustered: Clustered) -> int:
+def judge(asked: Run, kernels: dict[str, Path], asking: Asking, common: Common, clustered: Clustered) -> int:
     """Judge finished kernels and report both verdicts."""
-    from ..suites import Journal, judge_all, judge_on, setup
+    from ..errors import InputError
+    from ..suites import Journal, judge_all, judge_on, reading, setup
 
-    with (
-        clustered.opened(asked.device, common) as cluster,
-        setup(asked.suite, asked.data, **asked.options) as given,
-    ):
+    if asking.model and clustered.cluster:
+        raise InputError("models are asked from this machine; leave --cluster out, or --model")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(clustered.opened(asked.device, common))
+        options = dict(asked.options)
+        if asking.model:
+            reader = reading(asked.suite, options["store"], asking.options, asking.usd)
+            options["reader"] = stack.enter_context(reader)
+        given = stack.enter_context(setup(asked.suite, asked.data, **options))
         rows = (
             judge_all(given, asked.problems, kernels, asked.to)
             if cluster is None

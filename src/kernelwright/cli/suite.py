@@ -87,7 +87,8 @@ def suite(
         to: Of `report` and `audit`: folder for the report. Else file for the rows, a line of JSON each; rows that are
             there already are not made again. By default a file in the store for `run`, none for `judge`.
         searched: How `run` searches, and what.
-        asking: Which language models `run` may ask, and within which limits for each problem.
+        asking: Which language models `run` may ask, and within which limits for each problem. Of `judge`: the model
+            that reads the kernels where a benchmark has one do so, and the limits for all of them.
         clustered: Of `run` and `judge`: on which machines.
         common: Flags of every command.
     """
@@ -127,7 +128,7 @@ def suite(
     if not problems:
         raise InputError(f"{called} has no problem whose name contains {only!r}")
     if kernels is not None:
-        return judge(whole, _found(asked, kernels, problems), common, clustered)
+        return judge(whole, _found(asked, kernels, problems), asking, common, clustered)
     _check_minutes(searched.total_minutes, options["minutes"])
     how = searching(
         options["minutes"], asking, searched.evaluations, recipe=searched.recipe, proposers=searched.proposer,

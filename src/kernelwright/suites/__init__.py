@@ -20,6 +20,7 @@ from ._search import Searching, search_all
 from ._standing import MEANINGS, STANDINGS, Standing, cheat_of, standing_of
 from ._submission import Submission
 from ._summary import Change, Summary, by_group, changes, curve, gain_ours, gain_theirs, summary_of
+from ._verifiers import Question, ReadByModels, Reader, reading
 from .own import Written, write
 
 __all__ = [
@@ -31,6 +32,9 @@ __all__ = [
     "Journal",
     "Ours",
     "Published",
+    "Question",
+    "ReadByModels",
+    "Reader",
     "Row",
     "Rules",
     "Script",
@@ -66,6 +70,7 @@ __all__ = [
     "problem_of",
     "read_published",
     "read_rows",
+    "reading",
     "sampled",
     "search_all",
     "search_on",

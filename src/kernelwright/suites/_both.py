@@ -21,6 +21,7 @@ from ._programs import ProgramForm, both_on_program
 from ._protocol import ForOtherHardware, Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
 from ._submission import Submission
+from ._verifiers import ReadByModels, Reader
 from ._worker import their_verdict
 
 _ARENA_BYTES = 1 << 20
@@ -46,6 +47,8 @@ class Setup:
     """Whether our verdict stops where a search ranks a candidate."""
     minutes: float = 10.0
     """Most minutes for one problem, both verdicts together; of a search, most minutes of searching and acceptance."""
+    reader: Reader | None = None
+    """A language model that reads each kernel too, for the benchmark's flags."""
 
     @contextmanager
     def task(self, problem: SuiteProblem) -> Iterator[Task]:
@@ -66,7 +69,8 @@ class Setup:
         """Name what both verdicts on a kernel follow from; `parts` say which kernel, or how it is searched."""
         how = (self.device or "", str(self.max_elements), str(self.screen), self.suite.commit)
         text = (self.data / problem.file).read_bytes()
-        return content_key(self.suite.name, problem.name, *parts, text, *how)
+        read = (self.reader.name,) if self.reader else ()
+        return content_key(self.suite.name, problem.name, *parts, text, *how, *read)
 
 
 @contextmanager
@@ -127,7 +131,19 @@ def _row(given: Setup, problem: SuiteProblem, sides: Sides, work: Callable[[], s
 
 
 def judge_both(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
-    """Return both verdicts on one kernel, or on a whole program where the benchmark is one of programs."""
+    """Return both verdicts on one kernel, or on a whole program where the benchmark is one of programs.
+
+    Where a model reads, what it says is among the flags of the benchmark's verdict and decides nothing.
+    """
+    row = _judged(given, problem, candidate)
+    if given.reader is None or not isinstance(given.suite, ReadByModels):
+        return row
+    asked = given.suite.questions(given.data, problem, candidate.read_text(errors="replace"))
+    flags = (*row.theirs.flags, *given.reader.flags(asked))
+    return row.model_copy(update={"theirs": row.theirs.model_copy(update={"flags": flags})})
+
+
+def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
     suite, sides = given.suite, Sides(str(candidate))
     if isinstance(suite, ProgramForm):
 

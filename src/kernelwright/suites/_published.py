@@ -27,6 +27,9 @@ _CODE = (
     "predict",
     "solution_code",
 )
+_REFERENCE = ("ref_code", "reference_code", "ref_arch_src")
+_NO_CODE = frozenset({"None", "null", "nan", "N/A"})
+"""What stands in published sets where there is no code."""
 _CLAIM = ("score_default", "speedup", "claimed_speedup", "score")
 
 
@@ -44,6 +47,8 @@ class Published:
     """The speedup that was published with it."""
     suffix: str = ".py"
     """Of the file that the code would be in."""
+    reference: str = ""
+    """The problem's own text as the set has it; empty if it has none."""
 
 
 def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> tuple[Published, ...]:
@@ -121,10 +126,9 @@ def _of_values(values: Any, problems: Sequence[SuiteProblem], path: Path) -> Ite
     for record in records:
         if isinstance(record, Mapping):
             level, task = (str(_field(record, names) or "") for names in (_LEVEL, _TASK))
-            code, claimed = _field(record, _CODE), _number(_field(record, _CLAIM))
-            label, text = "/".join(filter(None, (level, task))), code if isinstance(code, str) else ""
+            label, text = "/".join(filter(None, (level, task))), _text(_field(record, _CODE))
             if label or text:
-                yield Published(label, problem_of(problems, level, task), text, claimed)
+                yield _of_record(record, label, problem_of(problems, level, task))
 
 
 def _is_record(value: Mapping[str, Any]) -> bool:
@@ -135,15 +139,24 @@ def _of_value(value: Any, level: str, task: str, problems: Sequence[SuiteProblem
     """Read a code, a record with a code, or a list or dictionary of several for one task."""
     label, problem = "/".join(filter(None, (level, task))), problem_of(problems, level, task)
     if isinstance(value, str):
-        yield Published(label, problem, value)
+        yield Published(label, problem, _text(value))
     elif isinstance(value, Mapping) and _is_record(value):
-        yield Published(label, problem, _field(value, _CODE), _number(_field(value, _CLAIM)))
+        yield _of_record(value, label, problem)
     elif isinstance(value, Mapping | list):
         for name, one in value.items() if isinstance(value, Mapping) else enumerate(value):
             if isinstance(one, str):
-                yield Published(f"{label}#{name}", problem, one)
+                yield Published(f"{label}#{name}", problem, _text(one))
             elif isinstance(one, Mapping) and _is_record(one):
-                yield Published(f"{label}#{name}", problem, _field(one, _CODE), _number(_field(one, _CLAIM)))
+                yield _of_record(one, f"{label}#{name}", problem)
+
+
+def _of_record(record: Mapping[str, Any], label: str, problem: SuiteProblem | None) -> Published:
+    claimed, text = _number(_field(record, _CLAIM)), _text(_field(record, _CODE))
+    return Published(label, problem, text, claimed, reference=_text(_field(record, _REFERENCE)))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and value.strip() not in _NO_CODE else ""
 
 
 def _of_folder(folder: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> Iterator[Published]:

@@ -1,6 +1,7 @@
 """Calls of aten operators as they are recorded, `((T([2, 3], f16), 1), {'alpha': 2})`, and problems made of them."""
 
 import ast
+import itertools
 import math
 import re
 from collections import Counter
@@ -19,8 +20,11 @@ _DTYPES = {
     "bf16": "bfloat16", "f64": "float64", "f32": "float32", "f16": "float16", "c32": "complex32", "c64": "complex64",
     "c128": "complex128", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "b8": "bool", "u8": "uint8",
 }  # fmt: skip
+_RENAMED = {"aten.sum.SymInt": "aten.sum.dim_IntList"}
 _FLOATS = frozenset({"bfloat16", "float16", "float32", "float64"})
 _INDICES = frozenset({"int32", "int64"})
+_LARGEST_CHOICE = 16
+"""The greatest number among a call's arguments that is not taken for one of its sizes."""
 _LOW, _HIGH = -9, 9
 """What `torch.testing.make_tensor` draws between if it is not told."""
 _MODEL = """import torch
@@ -90,6 +94,8 @@ class Call:
     """Its tensors, in order."""
     named: set[int] = field(default_factory=set)
     """Numbers in lists of its arguments: sizes of these values do not vary."""
+    counts: set[int] = field(default_factory=set)
+    """Further numbers among its arguments that are too large for an axis or a choice: sizes, or products of sizes."""
 
     @property
     def parameters(self) -> str:
@@ -139,10 +145,20 @@ def calls_in(text: str) -> dict[str, Counter[str]]:
     seen: dict[str, Counter[str]] = {}
     for part in text.split("Operator: ")[1:]:
         name, _, lines = part.partition("\n")
-        calls = seen.setdefault(name.strip().replace("aten.sum.SymInt", "aten.sum.dim_IntList"), Counter())
+        calls = seen.setdefault(now_called(name.strip()), Counter())
         for count, call in _COUNTED.findall(lines):
             calls[call.strip()] += int(count)
     return seen
+
+
+def now_called(operator: str) -> str:
+    """Return the name that torch has today for an operator of a recording.
+
+    Example:
+        >>> now_called("aten.sum.SymInt")
+        'aten.sum.dim_IntList'
+    """
+    return _RENAMED.get(operator, operator)
 
 
 def most_frequent(operator: str, recorded: Mapping[str, Counter[str]]) -> Call:
@@ -155,7 +171,10 @@ def most_frequent(operator: str, recorded: Mapping[str, Counter[str]]) -> Call:
         raise TaskError(f"{operator} takes offsets whose values are not recorded, and crashes on wrong ones")
     if not recorded.get(operator):
         raise TaskError(f"no call of {operator} is recorded")
-    return parsed(recorded[operator].most_common(1)[0][0])
+    for text, _ in recorded[operator].most_common():
+        if (call := parsed(text)).elements or not call.tensors:
+            return call
+    raise TaskError(f"no call of {operator} is recorded whose tensors have elements")
 
 
 def _said(node: ast.expr, call: Call) -> str:
@@ -178,6 +197,9 @@ def _said(node: ast.expr, call: Call) -> str:
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             call.named |= {p.value for p in parts if isinstance(p, ast.Constant) and type(p.value) is int}
             return "[" + ", ".join(_said(part, call) for part in parts) + "]"
+        case ast.Constant(value=value) if type(value) is int and value > _LARGEST_CHOICE:
+            call.counts.add(value)
+            return str(value)
         case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
             return ast.unparse(node)
     raise TaskError(f"no argument can be made of {ast.unparse(node)[:60]!r}")
@@ -196,9 +218,12 @@ def problem_of(operator: str, call: Call) -> str:
     indexed = any(t.dtype in _INDICES for t in call.tensors) and len(call.tensors) > 1
     if indexed:
         call.tensors = [_as_index(tensor, call.tensors) for tensor in call.tensors]
-    free = {size for t in call.tensors for size in t.shape if size > 1} - call.named
+    sizes = {size for t in call.tensors for size in t.shape if size > 1}
+    said = call.named | call.counts
+    free = set[int]() if _products(sizes) & call.counts - sizes else sizes - said
     names = {} if indexed else {size: f"size_{size}" for size in sorted(free)}
-    drawn = names if indexed else names | {size: f'int("{size}")' for size in call.named}  # does not vary
+    fixed = set[int]() if indexed else (sizes - free) | call.named
+    drawn = names | {size: f'int("{size}")' for size in fixed}
     filled = {
         "PARAMETERS": call.parameters, "OPERATOR": operator, "ARGUMENTS": call.arguments,
         "CONSTANTS": "".join(f"{name} = {size}\n" for size, name in names.items()),
@@ -208,6 +233,10 @@ def problem_of(operator: str, call: Call) -> str:
     for mark, value in filled.items():
         text = text.replace(mark, value)
     return text
+
+
+def _products(sizes: set[int]) -> set[int]:
+    return {math.prod(pair) for pair in itertools.combinations_with_replacement(sizes, 2)}
 
 
 def _as_index(tensor: Tensor, others: Sequence[Tensor]) -> Tensor:

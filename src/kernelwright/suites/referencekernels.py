@@ -149,6 +149,10 @@ class ReferenceKernels:
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Write the problem's files, on the CPU, and a module around its reference at the first benchmark's sizes."""
         manifest = _manifest(data, problem)
+        if manifest.get("multi_gpu"):
+            raise TaskError(
+                f"{problem.name} is one program on several GPUs at once (`multi_gpu`); a task is on one"
+            )
         texts = _texts(data, problem, manifest)
         evaluator = _evaluator(data, problem, manifest)
         two = _two_entries.has_two(texts.get("reference.py", ""))

@@ -17,9 +17,12 @@ from ..records import Candidate, Split, Task, TensorSpec, Workload
 from ._modules import ModuleForm, copied
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
+from ._robust_questions import questions_of
 from ._submission import Submission, submission_of
+from ._verifiers import Question
 
 _FOLDER = "tasks"
+_FILTER = "robust_kbench/filter/forward.py"
 _SAID = {"redundant": "filter_llm_redundancy", "inefficient": "filter_llm_inefficiency"}
 _FORM = """
 
@@ -53,7 +56,8 @@ class RobustKBench(ModuleForm):
         here="a kernel is a Python file with `ModelNew`, or `backward_fn` for a backward pass, since the benchmark's "
         "own form is CUDA; a task's first single configuration is searched and timed, and by its rules a kernel has to "
         "be right in each of its several, too, shrunk alike; 100 timed calls by the host's clock; of its filters of "
-        "tasks, those by outputs are computed, and what its language model said is taken from the checkout",
+        "tasks, those by outputs are computed, and what its language model said is taken from the checkout; `--model` "
+        "asks again, and has the kernel read by its three verifiers, in our words",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -99,6 +103,10 @@ class RobustKBench(ModuleForm):
         """Return nothing: what it screens are tasks."""
         del candidate
         return ()
+
+    def questions(self, data: Path, problem: SuiteProblem, kernel: str) -> tuple[Question, ...]:
+        """Return its filter's question on the task, in the checkout's words, and those of its three verifiers."""
+        return questions_of(data / _FILTER, (data / problem.file).read_text(), kernel)
 
 
 def _said(data: Path, problem: SuiteProblem) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..records import Task
 from ._modules import LIMIT_S, needs_gpu, reference_text
 from ._protocol import Script
-from ._recorded_calls import CallForm, called_in, calls_in, most_frequent, problem_of
+from ._recorded_calls import CallForm, called_in, calls_in, most_frequent, now_called, problem_of
 from ._records import Rules, SuiteProblem
 
 _LOADER, _INPUTS = "tritonbench/operator_loader/aten/config.yaml", "tritonbench/data/input_configs"
@@ -47,7 +47,7 @@ class TritonBenchMeta(CallForm):
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Write the operator's most frequent call."""
         known = {o.replace(".", "_"): o for o, _ in _LINE.findall((data / _LOADER).read_text())}
-        operator = known[problem.name]
+        operator = now_called(known[problem.name])
         calls = calls_in((data / problem.file).read_text())
         path = folder / f"{problem.name}.py"
         path.write_text(problem_of(operator, most_frequent(operator, calls)))
