@@ -78,6 +78,8 @@ KW_INLINE F load(const float* p, Full) {
 KW_INLINE F load(const float* p, Part part) {
 #if defined(__AVX512F__)
   return (F)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << part.count) - 1), p);
+#elif defined(__AVX2__)
+  return (F)_mm256_maskload_ps(p, (__m256i)lanes_mask(part));
 #else
   F v{};
   std::memcpy(&v, p, part.count * sizeof(float));
@@ -142,6 +144,12 @@ KW_INLINE void store(float* p, F v, Full) { std::memcpy(p, &v, sizeof v); }
 KW_INLINE void store(float* p, F v, Part part) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << part.count) - 1), (__m512)v);
+#elif defined(__AVX2__)  // by halves: stores under a mask take as long as a dozen others on AMD's cores
+  __m128 rest = _mm256_castps256_ps128((__m256)v);
+  if (part.count >= W) return store(p, v, Full{});
+  if (part.count & 4) _mm_storeu_ps(p, rest), p += 4, rest = _mm256_extractf128_ps((__m256)v, 1);
+  if (part.count & 2) _mm_storel_pi(reinterpret_cast<__m64*>(p), rest), p += 2, rest = _mm_movehl_ps(rest, rest);
+  if (part.count & 1) _mm_store_ss(p, rest);
 #else
   std::memcpy(p, &v, part.count * sizeof(float));
 #endif

@@ -29,6 +29,16 @@ template <class T> KW_INLINE T softplus_of(T x, T beta, T threshold) {
 }
 KW_INLINE int64_t whole(double x) { return static_cast<int64_t>(x); }
 
+// Keeps compilers from loading a vector once for each operation that reads it.
+KW_INLINE F in_register(F x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__AVX2__)
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
+
 // Lanes ----------------------------------------------------------------------------------------------------
 // W doubles as two vectors of the machine's: GCC keeps what is wider in memory, accumulators in loops included.
 struct Wide {
