@@ -50,6 +50,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         "x",
         image.value,
         is_walked=True,
+        is_asked=True,
     )
     after = [
         *finish(c, body, {**roles, **results}), sizes_of(c), f"  const kw::TapRange ranges[] = {{{ranges}}};"

@@ -125,16 +125,24 @@ template <class T> struct Convolving {
     const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
     const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
     const auto within = [&](int d, int64_t i) KW_INLINED { return i >= 0 && i < c.extents[d]; };
+    // What is copied next is asked for: channels lie far apart, and the machine's own prefetching begins anew at each.
+    const auto ask = [&](int64_t k, int64_t i, int64_t z, int64_t y) KW_INLINED {
+      if (k < c.channels && within(0, z) && within(1, y))
+        for (int64_t x = left; x < right; x += kLine / int64_t(sizeof(float)))
+          image(at.item, k, at.n + i, z, y, first[2] + x, Ahead{});
+    };
     for (int64_t k = from; k < to; ++k)
       for (int64_t i = 0; i < images; ++i)
         for (int64_t z = 0; z < last[0]; ++z) {
           float* const lines = copy.data + b.lead() + (k - from) * b.channel + i * b.image + z * b.slice;
           const int64_t zz = first[0] + z;
           if (c.strides[1] == 1 && c.strides[2] == 1) {
+            for (int64_t line = 0; line < last[1]; ++line) ask(k + 1, i, zz, first[1] + line);
             copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
             continue;
           }
           for (int64_t line = 0; line < last[1]; ++line) {
+            ask(k + 1, i, zz, first[1] + line);
             const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
             copy_row([&](int64_t x, auto lanes)
                          KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
