@@ -177,6 +177,28 @@ def test_what_many_results_read_is_packed_once_for_all_of_them():
     assert "kw::Direct<8, 4>;" in cpp.source(state.program)
 
 
+def test_eight_lanes_pack_some_channels_at_a_time():
+    """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other."""
+    channels, held = 64, 2.0**24
+    graph = weighed(lambda x, w: F.conv2d(x, w, stride=2), [(1, channels, 17, 17)], [(32, channels, 3, 3)])
+    start = State(graph, graph)
+    state = taken(start, BY_NAME["convolve"], next(iter(BY_NAME["convolve"].sites(start))))
+    program = dataclasses.replace(state.program, name="some")
+    library = built({"some": (state.graph, program)}, "-mno-avx512f")
+    image, output = torch.ones(1, channels, 17, 17), torch.empty(1, 32, 8, 8)
+    image[0, 0] = 0
+    image[0, 0, 0, 0] = held  # the first tap of the first result
+    library.get_function("some")(image, torch.ones(32, channels, 3, 3), output)
+    assert {float(x) for x in output[0, :, 0, 0]} == {held + (channels - 16) * 9}  # 16 channels of 9 taps by 24 pixels
+
+
+def test_what_loops_read_next_is_asked_for():
+    """Of neighbours in memory; what is computed while it is copied is not."""
+    plain, computed = (cpp.source(state_of(case).program) for case in ("many", "grouped"))
+    assert "kw::asked_for(" in plain and "kw::asked_for(" not in computed
+    assert "is_ahead<decltype(lanes)>) return kw::F{};" in computed
+
+
 def test_padding_is_not_read_and_other_edges_are():
     (found,) = products(state_of("odd").program)
     assert found.image.low == (1, 1) and not any(isinstance(e, Guard) for e in walk(found.image.value))

@@ -22,7 +22,7 @@ template <int rows_, int phases_, int down_ = 0, int across_ = 0, bool packs_ = 
   static constexpr int fits = (kVectorRegisters - 1) / (rows + 1);
   static constexpr int vectors = fits > 8 ? 8 : fits;
   static constexpr int down = down_, across = across_;
-  static constexpr bool shares = down > 0, packs = packs_;
+  static constexpr bool shares = down > 0, packs = packs_ && kVectorRegisters == 16;  // with 32 it was not measured
   static constexpr int wide = kVectorRegisters > 16 ? 4 : 2;  // vectors of a tile of shared rows
 };
 constexpr int kShared = 4, kSharedNarrow = 7;  // rows of such a tile: more of them where rows are short
