@@ -55,19 +55,21 @@ def factor(
     if apart:
         one = " ".join(taken_apart("(inner + k)", lanes, used))
         text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
+        returned = [f"return {text};"]
     else:
-        text = bare(Lanes(scope).text(value))
+        returned = [f"return {bare(Lanes(scope).text(value))};"]
         if is_walked and (asked := Lanes(scope).read_ahead(value)):
-            lines.append(asked)
+            returned.insert(0, asked)
     if is_asked:
-        line = Lanes(scope).line(value) if not apart else ""
-        lines.insert(
-            len(lines) - bool(is_walked and asked),
-            f"if constexpr (kw::is_ahead<decltype(lanes)>) return {f'kw::asked_for({line})' if line else 'kw::F{}'};",
-        )
+        line = "" if apart else Lanes(scope).line(value)
+        known = f"kw::asked_for({line})" if line else "kw::F{}"
+        returned = [
+            f"if constexpr (kw::is_ahead<decltype(lanes)>) return {known};",
+            "else {", *(f"  {one}" for one in returned), "}",
+        ]  # fmt: skip
     return [
         f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
-        *(f"    {line}" for line in lines), f"    return {text};", "  };",
+        *(f"    {one}" for one in (*lines, *returned)), "  };",
     ]  # fmt: skip
 
 
