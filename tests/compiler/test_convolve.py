@@ -52,6 +52,9 @@ CASES = {
         lambda x, w, g, b, m, v: F.silu(F.batch_norm(F.conv2d(x, w, padding=1), m, v.exp(), g, b) + x),
         [(2, 6, 7, 17)], [(6, 6, 3, 3), (6,), (6,), (6,), (6,)],
     ),
+    "many": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), [(2, 20, 9, 38)], [(40, 20, 3, 3), (40,)]),
+    "many_grouped": (lambda x, w: F.conv2d(x, w, padding=1, groups=2), [(3, 6, 5, 6)], [(66, 3, 3, 3)]),
+    "many_deep": (lambda x, w: F.conv3d(x, w, stride=(1, 2, 3), dilation=2), [(1, 2, 6, 8, 19)], [(32, 2, 2, 3, 3)]),
     "pooled": (
         lambda x, w: F.max_pool2d(torch.relu(F.conv2d(x, w, padding=1)), 2), [(1, 3, 8, 22)], [(5, 3, 3, 3)],
     ),
@@ -73,8 +76,25 @@ def get_init_inputs():
 """
 BUILDS = {
     "all": ((), list(CASES)),
-    "eight": (("-mno-avx512f",), ["odd", "stride", "grouped", "depthwise", "five_vectors", "deep", "volume"]),
-    "four": (("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"), ["panels", "dilated", "sequence"]),
+    "eight": (
+        ("-mno-avx512f",),
+        [
+            "odd",
+            "stride",
+            "grouped",
+            "depthwise",
+            "five_vectors",
+            "deep",
+            "volume",
+            "many",
+            "many_grouped",
+            "many_deep",
+        ],
+    ),
+    "four": (
+        ("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"),
+        ["panels", "dilated", "sequence", "many"],
+    ),
 }
 """Vectors of what the machine has, of 8 and of 4 floats."""
 
@@ -140,6 +160,44 @@ def test_weights_that_are_parameters_lie_in_panels_ahead():
     assert state.program.ahead == {f"{name}_kernel"}
     given = state_of("panels", fixed=False)
     assert not given.program.ahead and not any(p.tiling.is_spread for p in products(given.program))
+
+
+def test_what_many_results_read_is_packed_once_for_all_of_them():
+    """Of channels that few results share, and of phases, each is read where it was copied."""
+    printed = {
+        case: cpp.source(state_of(case).program) for case in ("many", "many_grouped", "many_deep", "panels")
+    }
+    packed = {case: "0, 0, true>;" in text for case, text in printed.items()}
+    assert packed == {"many": True, "many_grouped": True, "many_deep": True, "panels": False}
+    transposed = weighed(
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), [(1, 3, 4, 5)], [(3, 32, 4, 4)]
+    )
+    start = State(transposed, transposed)
+    state = taken(start, BY_NAME["phases"], next(iter(BY_NAME["phases"].sites(start))))
+    assert "kw::Direct<8, 4>;" in cpp.source(state.program)
+
+
+def test_eight_lanes_pack_some_channels_at_a_time():
+    """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other."""
+    channels, held = 64, 2.0**24
+    graph = weighed(lambda x, w: F.conv2d(x, w, stride=2), [(1, channels, 17, 17)], [(32, channels, 3, 3)])
+    start = State(graph, graph)
+    state = taken(start, BY_NAME["convolve"], next(iter(BY_NAME["convolve"].sites(start))))
+    program = dataclasses.replace(state.program, name="some")
+    library = built({"some": (state.graph, program)}, "-mno-avx512f")
+    image, output = torch.ones(1, channels, 17, 17), torch.empty(1, 32, 8, 8)
+    image[0, 0] = 0
+    image[0, 0, 0, 0] = held  # the first tap of the first result
+    library.get_function("some")(image, torch.ones(32, channels, 3, 3), output)
+    together = 16  # channels of 9 taps by 24 pixels of 4 bytes: half the first cache
+    assert {float(x) for x in output[0, :, 0, 0]} == {held + (channels - together) * 9}
+
+
+def test_what_loops_read_next_is_asked_for():
+    """Of neighbours in memory; what is computed while it is copied is not."""
+    plain, computed = (cpp.source(state_of(case).program) for case in ("many", "grouped"))
+    assert "kw::asked_for(" in plain and "kw::asked_for(" not in computed
+    assert "is_ahead<decltype(lanes)>) return kw::F{};" in computed
 
 
 def test_padding_is_not_read_and_other_edges_are():

@@ -129,7 +129,7 @@ class _Tiled:
             *self._left(),
             *factor(
                 self.program, "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along,
-                c.right,
+                c.right, is_asked=t.form == "panels",
             ),
             *finish(c, Body(self.program, contraction=print_contraction)),
             self._sizes(c.columns[-1].size if c.columns else 1),

@@ -14,6 +14,8 @@ _SQUARES = {"winograd-2": 2, "winograd-3": 3, "winograd-4": 4}
 """Results of a tile along each dimension."""
 _BACK = ("lt", "le", "ge", "and", "sub", "mul", "add")
 """Operations by which weights are told from their transforms."""
+_MANY = 32
+"""Results of a group from which on what they read is packed for all of them."""
 _SHARES, _MOST_DOWN = 3, 16
 """Taps downwards from which on rows of results share what they load, and up to which a tile's rows are printed."""
 PANEL = 16
@@ -48,6 +50,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         "x",
         image.value,
         is_walked=True,
+        is_asked=True,
     )
     after = [
         *finish(c, body, {**roles, **results}), sizes_of(c), f"  const kw::TapRange ranges[] = {{{ranges}}};"
@@ -56,7 +59,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         return _by_squares(c, program, [*read, *after])
     return [
         "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
-        f"  using Tiles = kw::Direct<{', '.join(map(str, (_panel(c), len(phases), *_shared(c))))}>;",
+        f"  using Tiles = kw::Direct<{', '.join(map(str, (_panel(c), len(phases), *(_shared(c) or _packed(c)))))}>;",
         *_weights(c, program), *read, *after,
         "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
     ]  # fmt: skip
@@ -121,6 +124,12 @@ def _shared(c: Contraction) -> tuple[int, ...]:
     down, across = (int(a.size) for a in c.inner[-2:])
     near = {*image.strides[-2:], *image.dilations[-2:]} == {1}
     return (down, across) if near and _SHARES <= down <= _MOST_DOWN else ()
+
+
+def _packed(c: Contraction) -> tuple[str, ...]:
+    """Return that what a tile of results reads is packed, where enough rows of results share it; none elsewhere."""
+    many = int(product([a.size for a in c.rows])) >= _MANY
+    return ("0", "0", "true") if many and not c.tiling.phases else ()
 
 
 def _range(phase: tuple[tuple[int, int], ...], rank: int) -> str:

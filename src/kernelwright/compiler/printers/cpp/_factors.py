@@ -20,7 +20,7 @@ def is_of_pairs(program: Program, *factors: Expression) -> bool:
 
 def factor(
     program: Program, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression,
-    *, is_walked: bool = False,
+    *, is_walked: bool = False, is_asked: bool = False,
 ) -> list[str]:  # fmt: skip
     """Print the function of a factor.
 
@@ -31,6 +31,7 @@ def factor(
         along: The role whose last axis lanes run along.
         value: An element.
         is_walked: Whether it is read from end to end, so that what is read a little later is asked for.
+        is_asked: Whether the loops ask for what they read next, which only neighbours in memory answer.
 
     Raises:
         Unprintable: the factor is of another kind than float32, or has no lanes.
@@ -54,13 +55,21 @@ def factor(
     if apart:
         one = " ".join(taken_apart("(inner + k)", lanes, used))
         text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
+        returned = [f"return {text};"]
     else:
-        text = bare(Lanes(scope).text(value))
+        returned = [f"return {bare(Lanes(scope).text(value))};"]
         if is_walked and (asked := Lanes(scope).read_ahead(value)):
-            lines.append(asked)
+            returned.insert(0, asked)
+    if is_asked:
+        line = "" if apart else Lanes(scope).line(value)
+        known = f"kw::asked_for({line})" if line else "kw::F{}"
+        returned = [
+            f"if constexpr (kw::is_ahead<decltype(lanes)>) return {known};",
+            "else {", *(f"  {one}" for one in returned), "}",
+        ]  # fmt: skip
     return [
         f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
-        *(f"    {line}" for line in lines), f"    return {text};", "  };",
+        *(f"    {one}" for one in (*lines, *returned)), "  };",
     ]  # fmt: skip
 
 

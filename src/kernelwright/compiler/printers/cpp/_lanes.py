@@ -142,13 +142,17 @@ class Lanes:
 
     def read_ahead(self, e: Expression) -> str:
         """Print the prefetch of what is read a little after a load of neighbours; nothing for others."""
+        line = self.line(e)
+        if not isinstance(e, Load) or not line:
+            return ""
+        return f"kw::read_ahead({line}, {bare(size_text(self.scope.program.buffer(e.buffer).elements))});"
+
+    def line(self, e: Expression) -> str:
+        """Print where neighbours are loaded from; nothing for what is no load of neighbours."""
         if not isinstance(e, Load):
             return ""
-        buffer = self.scope.program.buffer(e.buffer)
-        place = offset(e.index, buffer.shape)
-        if self.step(place) != number(1):
-            return ""
-        return f"kw::read_ahead({self._address(e, place)}, {bare(size_text(buffer.elements))});"
+        place = offset(e.index, self.scope.program.buffer(e.buffer).shape)
+        return self._address(e, place) if self.step(place) == number(1) else ""
 
     def step(self, place: Expression) -> Expression | None:
         """Return by how much an offset grows from lane to lane; None if that is not constant."""

@@ -76,7 +76,7 @@ class Printer:
         """The headers that the file includes, first the one that all printed kernels begin with."""
         found = list(products(self.program)) if self.style.lanes else []
         forms = {
-            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "convolution.h"),
+            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "blocks.h", "convolution.h"),
             "channels-last": _TURNED[:2], **dict.fromkeys(WINOGRAD_PANELS, _TURNED),
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip

@@ -162,17 +162,20 @@ void dot_rows(const float* a, int64_t a_row, int64_t rows, int64_t width, int64_
     if (rows) dot_rows<R / 2>(a, a_row, rows, width, depth, b, c, c_row, add);
 }
 
-// Writes elements k to k + depth of `width` columns from n on as rows of a panel; zeros in what is left of a vector.
+// Writes elements k to k + depth of `width` columns from n on as rows of a panel; zeros in what is left of a vector. Asks for
+// the `next` columns after those.
 template <class T, class Right, class A>
-void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, A* to) {
+void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, int64_t next, A* to) {
   if constexpr (T::along == Along::kColumns) {
-    for (int64_t i = 0; i < depth; ++i)
+    for (int64_t i = 0; i < depth; ++i) {
+      for (int64_t at = 0; at < next; at += kLine / int64_t(sizeof(float))) right(b, k + i, n + T::columns + at, Ahead{});
       for (int v = 0; v < T::vectors && v * W < width; ++v) {
         const int64_t left = width - v * W;
         A* spot = to + i * T::columns + v * W;
         if (left >= W) store(spot, right(b, k + i, n + v * W, Full{}), Full{});
         else store(spot, right(b, k + i, n + v * W, Part{static_cast<int>(left)}), Full{});
       }
+    }
   } else {
     for (int64_t i = 0; i < depth; i += W)
       for (int v = 0; v < T::vectors && v * W < width; ++v) {
@@ -224,7 +227,8 @@ template <class T> struct Task {
                         [=](int64_t i, int64_t q, auto lanes) KW_INLINED { return right(b, k + i, n + q, lanes); },
                         to, T::columns, add);
     } else if constexpr (T::form == Form::kPanels) {
-      pack_panel<T>(right, b, k, depth, n, width, panel.data);
+      const int64_t left_of_run = s.run - n % s.run - T::columns;
+      pack_panel<T>(right, b, k, depth, n, width, std::clamp<int64_t>(left_of_run, 0, T::columns), panel.data);
       const A* from = panel.data;
       const auto packed = [=](int64_t i, int64_t at, auto) KW_INLINED {
         return load(from + i * T::columns + at, Full{});

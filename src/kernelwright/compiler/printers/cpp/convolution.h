@@ -4,128 +4,16 @@
 // included, each phase of the stride a plane of its own: from there on a tap of the window is a distance between
 // addresses, whatever the stride, the dilation and the number of dimensions, and every load is of neighbours. Where rows
 // are no whole vectors, vectors run through the copied plane, and the few results between rows are left out.
+// Where many results of a pixel read the same, a tile of pixels is packed, some channels at a time, and stays in the first
+// cache for all of them, while weights come by.
 // Weights lie in panels, [groups][phases][results / panel][channels][taps][panel].
 #pragma once
 #include <limits>
 #include <vector>
 
-#include "pixels.h"
+#include "blocks.h"
 
 namespace kw {
-
-constexpr int64_t kSumElements = 4096;             // of a panel and a block of results: half the first cache
-constexpr int64_t kImageBytes = int64_t(3) << 17;  // of an image that a block copies: part of the second cache
-constexpr int64_t kLongChain = 512;                // products that one register sums
-
-// rows: of a panel. phases: ranges of taps; rows are in their order. down, across: taps of a window whose rows of results
-// share what they load; its panel is one row, its image lies as it is.
-template <int rows_, int phases_, int down_ = 0, int across_ = 0> struct Direct {
-  static constexpr int panel = rows_, phases = phases_;
-  static constexpr int most = kVectorRegisters > 16 ? 8 : 4;  // rows of a tile
-  static constexpr int rows = panel < most ? panel : most;
-  static constexpr int fits = (kVectorRegisters - 1) / (rows + 1);
-  static constexpr int vectors = fits > 8 ? 8 : fits;
-  static constexpr int down = down_, across = across_;
-  static constexpr bool shares = down > 0;
-  static constexpr int wide = kVectorRegisters > 16 ? 4 : 2;  // vectors of a tile of shared rows
-};
-constexpr int kShared = 4, kSharedNarrow = 7;  // rows of such a tile: more of them where rows are short
-
-// What a block of results is, and where a task's copy of the image has it.
-template <class T> struct Blocks {
-  const Convolution& c;
-  int64_t images, size[3];         // results of a block
-  int64_t span[3], phase[2];       // elements of the image that they read; rows and columns of a phase of the stride
-  int64_t slice, image, channel;   // elements from one to the next in the copy
-  int64_t row, vectors;            // elements from one row of sums to the next; vectors of a panel's row
-  bool flat;                       // vectors run through rows
-
-  explicit Blocks(const Convolution& c, int64_t threads) : c(c), images(1), size{1, 1, c.sizes[2]} {
-    const int64_t held = std::max<int64_t>(kSumElements / T::panel, W * T::vectors);
-    size[2] = std::min(c.sizes[2], T::shares ? held / (2 * kSharedNarrow) / W * W : held);
-    settle();
-    for (int d = 1; d >= -1; --d) {  // rows, then slices, then images, while what a block holds fits the caches
-      if (d < 1 && (rolls(c) || (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1]))) break;
-      int64_t& here = d < 0 ? images : size[d];
-      const int64_t all = d < 0 ? c.images : c.sizes[d];
-      while (here < all) {
-        ++here;
-        settle();
-        if (vectors * W <= held && bytes() <= kImageBytes && (threads == 1 || tasks() >= 4 * threads)) continue;
-        --here;
-        break;
-      }
-      const int64_t blocks = (all + here - 1) / here;
-      here = (all + blocks - 1) / blocks;  // as large as each other
-    }
-    settle();
-  }
-
-  int64_t bytes() const { return c.channels * channel * int64_t(sizeof(float)); }
-  int64_t tasks() const {
-    int64_t count = c.items * ((c.images + images - 1) / images);
-    for (int d = 0; d < 3; ++d) count *= (c.sizes[d] + size[d] - 1) / size[d];
-    return count;
-  }
-
-  void settle() {
-    for (int d = 0; d < 3; ++d) span[d] = (size[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
-    const int64_t whole = (size[2] + W - 1) / W * W;
-    row = whole;
-    for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
-    phase[0] += high() - size[1];
-    if (T::shares) phase[1] = (phase[1] + W - 1) / W * W;
-    slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
-    image = slice * span[0];
-    channel = (image * images + 15) / 16 * 16 + 16;
-    if (channel % 1024 == 0) channel += 16;
-    flat = !T::shares && size[2] == c.sizes[2] && size[1] > 1 &&
-           phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
-    if (flat) row = phase[1];
-    vectors = images * size[0] * each();
-  }
-  // Rows of a tile that share what they load, and of a slice in whole tiles.
-  int64_t tall() const { return !T::shares ? 1 : row / W < T::wide - 1 ? kSharedNarrow : kShared; }
-  int64_t high() const { return (size[1] + tall() - 1) / tall() * tall(); }
-  // Whether an image is copied, convolved and finished a few rows at a time.
-  static bool rolls(const Convolution& c) { return T::shares && c.channels == 1 && c.taps[0] == 1; }
-  // Elements before the first of a copy, so that the image's own first one lies at the beginning of a vector.
-  int64_t lead() const { return T::shares ? (W - c.low[2] % W) % W : 0; }
-  // Vectors of one slice.
-  int64_t each() const {
-    return flat ? (row * (size[1] - 1) + size[2] + W - 1) / W : high() * (row / W);
-  }
-  // The place of a row of the image in the copy of a slice; of a column in that row.
-  int64_t line(int64_t y) const {
-    return (y % c.strides[1] * c.strides[2] * phase[0] + y / c.strides[1]) * phase[1];
-  }
-  int64_t column(int64_t x) const { return x % c.strides[2] * phase[0] * phase[1] + x / c.strides[2]; }
-
-  std::vector<Tap> taps(const TapRange& range) const {
-    std::vector<Tap> found;
-    for (int64_t u = range.begin[0]; u < range.end[0]; ++u)
-      for (int64_t v = range.begin[1]; v < range.end[1]; ++v)
-        for (int64_t w = range.begin[2]; w < range.end[2]; ++w)
-          found.push_back({u * c.dilations[0] * slice + line(v * c.dilations[1]) + column(w * c.dilations[2]),
-                           ((u * c.taps[1] + v) * c.taps[2] + w) * T::panel});
-    return found;
-  }
-  std::vector<int64_t> starts() const {
-    std::vector<int64_t> found;
-    for (int64_t n = 0; n < images; ++n)
-      for (int64_t z = 0; z < size[0]; ++z) {
-        const int64_t base = n * image + z * c.strides[0] * slice;
-        for (int64_t v = 0; v < each(); ++v)
-          found.push_back(base + (flat ? v * W : v / (row / W) * phase[1] + v % (row / W) * W));
-      }
-    return found;
-  }
-};
-
-// The results that a task computes: of a group, from an image on.
-struct Block {
-  int64_t item, n, from[3], to[3];
-};
 
 // Lines `y` to `end` of what a block's results read of a channel at stride one, in whole vectors, which reach into the next
 // line as far as that is outside, and further where it is copied next. On its own, and with sizes in registers: stores of
@@ -172,16 +60,17 @@ __attribute__((noinline)) void finish_lines(Finish finish, const Block& at, int6
 template <class T> struct Convolving {
   const Blocks<T>& b;
   const TapRange* ranges;
-  Temporary<float> copy, sums;
+  Temporary<float> copy, sums, packed;
   const std::vector<int64_t> starts;
   std::vector<int64_t> columns;  // of a row of the image in the copy
   std::vector<Tap> taps[T::phases];
-  Convolving(const Blocks<T>& b, const TapRange* ranges)
-      : b(b), ranges(ranges), copy(b.c.channels * b.channel + W * (T::vectors + 1)), sums(T::panel * b.vectors * W),
+  Convolving(const Blocks<T>& b, const TapRange* ranges, int64_t panels)
+      : b(b), ranges(ranges), copy(b.depth * b.channel + W * (T::vectors + 1)),
+        sums((T::packs ? panels : 1) * T::panel * b.vectors * W), packed(T::packs ? b.depth * b.packed() : 0),
         starts(b.starts()) {
     for (int p = 0; p < T::phases; ++p) taps[p] = b.taps(ranges[p]);
     for (int64_t x = 0; x < b.span[2]; ++x) columns.push_back(b.column(x));
-    std::fill_n(copy.data, b.c.channels * b.channel + W * (T::vectors + 1), 0.0f);
+    std::fill_n(copy.data, b.depth * b.channel + W * (T::vectors + 1), 0.0f);
   }
 
   // Copies elements `from` to `to` of a row of the copy, 0 to `count`; get(x, lanes) reads them; fills the others.
@@ -196,7 +85,13 @@ template <class T> struct Convolving {
       for (int64_t x = from; x < to; x += W)
         part(x, [&](auto lanes) KW_INLINED { store(row + x, get(x, lanes), lanes); });
     } else if (b.c.strides[2] == 2) {
-      for (int64_t x = from; x < to; x += 2 * W) {
+      int64_t x = from;
+      for (; x + 2 * W <= to; x += 2 * W) {
+        const F low = get(x, Full{}), high = get(x + W, Full{});
+        store(row + columns[x], shuffle(low, high, iota() * 2), Full{});
+        store(row + columns[x + 1], shuffle(low, high, iota() * 2 + 1), Full{});
+      }
+      if (x < to) {
         F two[2] = {};
         part(x, [&](auto lanes) KW_INLINED { two[0] = get(x, lanes); });
         part(x + W, [&](auto lanes) KW_INLINED { two[1] = get(x + W, lanes); });
@@ -218,7 +113,8 @@ template <class T> struct Convolving {
     }
   }
 
-  template <class Image> void copy_image(Image image, const Block& at) {
+  // Channels `from` to `to` of what a block reads.
+  template <class Image> void copy_image(Image image, const Block& at, int64_t from, int64_t to) {
     const Convolution& c = b.c;
     int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
     for (int d = 0; d < 3; ++d) {
@@ -229,16 +125,24 @@ template <class T> struct Convolving {
     const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
     const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
     const auto within = [&](int d, int64_t i) KW_INLINED { return i >= 0 && i < c.extents[d]; };
-    for (int64_t k = 0; k < c.channels; ++k)
+    // What is copied next is asked for: channels lie far apart, and the machine's own prefetching begins anew at each.
+    const auto ask = [&](int64_t k, int64_t i, int64_t z, int64_t y) KW_INLINED {
+      if (k < c.channels && within(0, z) && within(1, y))
+        for (int64_t x = left; x < right; x += kLine / int64_t(sizeof(float)))
+          image(at.item, k, at.n + i, z, y, first[2] + x, Ahead{});
+    };
+    for (int64_t k = from; k < to; ++k)
       for (int64_t i = 0; i < images; ++i)
         for (int64_t z = 0; z < last[0]; ++z) {
-          float* const lines = copy.data + b.lead() + k * b.channel + i * b.image + z * b.slice;
+          float* const lines = copy.data + b.lead() + (k - from) * b.channel + i * b.image + z * b.slice;
           const int64_t zz = first[0] + z;
           if (c.strides[1] == 1 && c.strides[2] == 1) {
+            for (int64_t line = 0; line < last[1]; ++line) ask(k + 1, i, zz, first[1] + line);
             copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
             continue;
           }
           for (int64_t line = 0; line < last[1]; ++line) {
+            ask(k + 1, i, zz, first[1] + line);
             const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
             copy_row([&](int64_t x, auto lanes)
                          KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
@@ -267,6 +171,33 @@ template <class T> struct Convolving {
         for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
         if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
       }
+  }
+
+  // The sums of all rows of some panels, in `sums`. Some channels at a time are copied; what a tile of pixels reads of them is
+  // packed and stays in the first cache for every row, their weights in the second one for every tile.
+  template <class Image> void multiply_packed(Image image, const Block& at, const float* weights, int64_t panels) {
+    const int64_t count = static_cast<int64_t>(taps[0].size()), row = b.vectors * W, all = b.c.channels;
+    const int64_t parts = (all + b.depth - 1) / b.depth, tiles = (b.vectors + T::vectors - 1) / T::vectors;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t k = all * part / parts, end = all * (part + 1) / parts, depth = (end - k) * count;
+      copy_image(image, at, k, end);
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t first = b.vectors * i / tiles, vectors = b.vectors * (i + 1) / tiles - first;
+        pack_vectors<T::vectors>(vectors, copy.data, starts.data() + first, b.channel, taps[0].data(), count, end - k,
+                                 packed.data);
+        for (int64_t j = 0; j < panels; ++j) {
+          const float* w = weights + (j * all + k) * count * T::panel;
+          float* to = sums.data + j * T::panel * row + first * W;
+          const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
+            packed_vectors<T::panel, count_rows.value, T::vectors>(vectors, packed.data, depth, w + r, to + r * row, row,
+                                                                   part != 0);
+          };
+          int64_t r = 0;
+          for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
+          if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
+        }
+      }
+    }
   }
 
   // The sums of one channel of results whose rows share what they load.
@@ -317,12 +248,13 @@ template <class T> struct Convolving {
     }
   }
 
-  template <class Finish> void finish_panel(Finish finish, const Block& at, int64_t m, int64_t rows) const {
+  template <class Finish>
+  void finish_panel(Finish finish, const Block& at, int64_t m, int64_t rows, const float* sums) const {
     const int64_t images = std::min(b.images, b.c.images - at.n), each = b.each() * W;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < images; ++i)
         for (int64_t z = at.from[0]; z < at.to[0]; ++z) {
-          const float* slice = sums.data + (r * b.images * b.size[0] + i * b.size[0] + z - at.from[0]) * each;
+          const float* slice = sums + (r * b.images * b.size[0] + i * b.size[0] + z - at.from[0]) * each;
           finish_lines(finish, at, m + r, at.n + i, z, 0, at.to[1] - at.from[1], b.row, slice);
         }
   }
@@ -364,7 +296,7 @@ void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases]
       for (int64_t i = 0; i < c.items * all; ++i)
         lay_panel<T>(c, left, i / all, first_row(i % all), rows_of(i % all), own.data + i * inner * T::panel);
     }
-    Convolving<T> task(blocks, ranges);
+    Convolving<T> task(blocks, ranges, (all + groups - 1) / groups);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < tasks * groups; ++i) {
       int64_t left_over = i / groups;
@@ -381,10 +313,15 @@ void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases]
         task.roll(image, weights + at.item * inner, finish, at);
         continue;
       }
-      task.copy_image(image, at);
-      for (int64_t j = all * (i % groups) / groups; j < all * (i % groups + 1) / groups; ++j) {
-        task.multiply(weights + (at.item * all + j) * inner * T::panel, static_cast<int>(j / panels));
-        task.finish_panel(finish, at, first_row(j), rows_of(j));
+      if constexpr (!T::packs) task.copy_image(image, at, 0, c.channels);
+      const int64_t first = all * (i % groups) / groups, last = all * (i % groups + 1) / groups;
+      if constexpr (T::packs)
+        task.multiply_packed(image, at, weights + (at.item * all + first) * inner * T::panel, last - first);
+      for (int64_t j = first; j < last; ++j) {
+        if constexpr (!T::packs)
+          task.multiply(weights + (at.item * all + j) * inner * T::panel, static_cast<int>(j / panels));
+        const int64_t place = T::packs ? (j - first) * T::panel * blocks.vectors * W : 0;
+        task.finish_panel(finish, at, first_row(j), rows_of(j), task.sums.data + place);
       }
     }
   }

@@ -49,7 +49,7 @@ __attribute__((noinline)) void pixel_tile(const float* image, const int64_t* sta
       const float* w = weights + tap->weights;
       F x[P];
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) x[p] = load(from[p] + place, Full{});
+      for (int p = 0; p < P; ++p) x[p] = in_register(load(from[p] + place, Full{}));
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const F y = splat(w[r]);
@@ -79,14 +79,60 @@ KW_INLINE void pixel_vectors(int64_t vectors, const float* image, const int64_t*
   pixel_tile<R, P>(image, starts, rest...);
 }
 
-// Keeps compilers from loading a vector once for each operation that reads it.
-KW_INLINE F in_register(F x) {
-#if defined(__AVX512F__)
-  asm("" : "+v"(x));
-#elif defined(__AVX2__)
-  asm("" : "+x"(x));
-#endif
-  return x;
+// to[c, t, p] = image[c, starts[p] + t]: what P vectors of results read, in the order in which they are multiplied.
+template <int P>
+__attribute__((noinline)) void pack_tile(const float* image, const int64_t* starts, int64_t channel, const Tap* taps,
+                                         int64_t count, int64_t channels, float* to) {
+  const float* from[P];
+  for (int p = 0; p < P; ++p) from[p] = image + starts[p];
+  int64_t at = 0;
+  for (int64_t c = 0; c < channels; ++c, at += channel)
+    for (const Tap* tap = taps; tap < taps + count; ++tap, to += P * W) {
+      const int64_t place = at + tap->image;
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) store(to + p * W, load(from[p] + place, Full{}), Full{});
+    }
+}
+
+// sums[r, p] (+)= sum over k of weights[k, r] * packed[k, p]; of weights in panels of so many rows.
+template <int panel, int R, int P>
+__attribute__((noinline)) void packed_pixels(const float* packed, int64_t depth, const float* weights, float* sums,
+                                             int64_t sums_row, bool add) {
+  F acc[R][P];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) acc[r][p] = F{};
+  for (int64_t k = 0; k < depth; ++k, packed += P * W, weights += panel) {
+    F x[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) x[p] = in_register(load(packed + p * W, Full{}));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const F y = splat(weights[r]);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) acc[r][p] = fma(y, x[p], acc[r][p]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      float* to = sums + r * sums_row + p * W;
+      store(to, add ? load(to, Full{}) + acc[r][p] : acc[r][p], Full{});
+    }
+}
+
+// Both for up to P vectors.
+template <int P, class... Rest> KW_INLINE void pack_vectors(int64_t vectors, Rest... rest) {
+  if constexpr (P > 1)
+    if (vectors < P) return pack_vectors<P - 1>(vectors, rest...);
+  pack_tile<P>(rest...);
+}
+template <int panel, int R, int P, class... Rest> KW_INLINE void packed_vectors(int64_t vectors, Rest... rest) {
+  if constexpr (P > 1)
+    if (vectors < P) return packed_vectors<panel, R, P - 1>(vectors, rest...);
+  packed_pixels<panel, R, P>(rest...);
 }
 
 // One channel of results, R rows of them by P vectors: each row of the image is loaded once for all of them that read it,

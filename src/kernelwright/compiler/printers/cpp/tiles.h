@@ -29,6 +29,31 @@ template <class T> KW_INLINE T softplus_of(T x, T beta, T threshold) {
 }
 KW_INLINE int64_t whole(double x) { return static_cast<int64_t>(x); }
 
+// Keeps compilers from loading a vector once for each operation that reads it.
+KW_INLINE F in_register(F x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__AVX2__)
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
+
+// Lanes that a factor of a product is not read in, only asked for: it says which line of memory it will be read from.
+struct Ahead {
+  static constexpr int count = 0;
+};
+template <class Lanes> constexpr bool is_ahead = std::is_same_v<Lanes, Ahead>;
+KW_INLINE F asked_for(const float* p) {
+  prefetch(p);
+  return F{};
+}
+template <class T> KW_INLINE F asked_for(const T* p) {
+  prefetch(p);
+  return F{};
+}
+constexpr int64_t kLine = 64;  // bytes
+
 // Lanes ----------------------------------------------------------------------------------------------------
 // W doubles as two vectors of the machine's: GCC keeps what is wider in memory, accumulators in loops included.
 struct Wide {
