@@ -134,6 +134,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
     row |= {
         "plan_s": time.monotonic() - begun, "plan_processor_s": _processor_s() - spent, "breaks": [_PACKAGES.sub("", told) for told in plan["breaks"]], "native": plan["native"],
         "time_us": plan["time_us"], "bound_us": plan["whole"]["bound_us"] if plan["whole"] else None,
+        "reach_us": plan["whole"]["reach_us"] if plan["whole"] else None,
         "regions": len(plan["regions"]), "forecast": _forecast(plan),
     }  # fmt: skip
     if asked.plan:

@@ -81,12 +81,15 @@ def test_every_tail_is_multiplied(width):
         assert (output - wanted).abs().max() < 1e-4 * max(1, wanted.abs().max()), case
 
 
-def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache():
-    """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other."""
-    whole = 512
-    rows, held = torch.ones(13, whole), 2.0**24
+@pytest.mark.parametrize(("inner", "columns", "apart"), [(512, 32, 128), (256, 32, 128), (512, 48, 256)])
+def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(inner, columns, apart):
+    """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other.
+
+    So many elements of one or two tiles of 16 columns are half the first cache; panels of 48 columns have one.
+    """
+    rows, held = torch.ones(13, inner), 2.0**24
     rows[:, 0] = held
-    graph = weighed(F.linear, [(13, whole)], [(32, whole)])
+    graph = weighed(F.linear, [(13, inner)], [(columns, inner)])
     state = taken(
         State(graph, graph), BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(State(graph, graph))))
     )
@@ -94,13 +97,10 @@ def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(
     for name, flags in {"eight": ("-mno-avx512f",), "four": BUILDS["four"]}.items():
         program = dataclasses.replace(lower(state.graph, state.decisions), name="deep")
         library = built({"deep": (state.graph, program)}, *flags)
-        output = torch.empty(13, 32)
-        library.get_function("deep")(rows, torch.ones(32, whole), output)
+        output = torch.empty(13, columns)
+        library.get_function("deep")(rows, torch.ones(columns, inner), output)
         found[name] = {float(x) for x in output.flatten()}
-    assert found == {
-        "eight": {held + whole - 128},
-        "four": {held},
-    }  # 128 by 32 of 4 bytes: half the first cache
+    assert found == {"eight": {held + inner - apart}, "four": {held}}
 
 
 @pytest.mark.parametrize("pairs", [True, False])

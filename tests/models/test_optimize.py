@@ -151,6 +151,16 @@ def test_what_was_found_is_decided_on_in_all_minutes_that_are_left(
 def test_no_kernel_means_the_native_model_stays(world, small_plan):
     result = world.optimize(small_plan.loaded)
     assert not result.improved and result.reason == "no region has an accepted kernel" and not world.asked
+    assert result.pilot is None, "no first programs were timed"
+
+
+def test_what_first_programs_took_is_kept_whatever_became_of_the_model(world, small_plan):
+    names = tasks_of(small_plan)
+    native = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert not native.improved and native.pilot == 0.5
+    world.found, world.effects = {names["norms.0"]: 3.0}, {"norms.0": 0.5}
+    by_regions = world.optimize(small_plan.loaded, proposers=("library", "schedule"), baselines=("eager",))
+    assert by_regions.improved and by_regions.pilot == 0.5
 
 
 def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_pieces(
@@ -197,7 +207,7 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     world.found = {"small_whole": 1.7}
     result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert result.improved and result.speedup.median == 1.7 and world.searched == ["small_whole"]
-    assert result.pilot == 0.5 and result.expected == forecast_of(0.5, small_plan.plan.bound_share)
+    assert result.pilot == 0.5 and result.expected == forecast_of(0.5)
     assert any("its first programs take 50% of eager's time" in e.data["message"] for e in world.events)
     (whole,) = result.regions
     assert whole.kept and whole.label == "the whole model" and whole.runs == (result.run,)

@@ -11,9 +11,14 @@ from kernelwright.models._whole_task import whole_task
 
 
 def test_a_forecast_follows_the_pilot_and_promises_no_loss():
-    low, expected, high = forecast_of(0.3, 0.1)
-    assert 1.0 < low < expected < high and expected > forecast_of(0.5, 0.1)[1]
-    assert forecast_of(1.2, 0.1) == (1.0, 1.0, pytest.approx(1.0)) and forecast_of(0.01, 0.0)[1] > 20
+    low, expected, high = forecast_of(0.3)
+    assert 1.0 < low < expected < high and expected > forecast_of(0.5)[1]
+    assert forecast_of(1.2) == (1.0, 1.0, pytest.approx(1.0)) and forecast_of(0.01)[1] > 20
+
+
+def test_where_first_programs_are_slow_a_forecast_is_their_share_and_some_percent():
+    found = {share: share * forecast_of(share)[1] for share in (0.36, 0.5, 0.75, 0.9)}
+    assert found == pytest.approx(dict.fromkeys(found, found[0.5])) and 0.9 < found[0.5] < 1.0
 
 
 def test_a_pilot_that_does_not_end_in_time_tells_what_it_timed_until_then(monkeypatch):

@@ -157,7 +157,7 @@ class _Run:
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
         if plan.captured.whole is None and self.used.kind != "cpu":
             broken = f"the model's graph breaks ({plan.captured.breaks[0]}); kernels serve its pieces on CPUs alone"
-            return self._native(tried, broken), None
+            return self._native(tried, broken, alone), None
         reserve_s = self._left_s() - regions_s(self._left_s())
         regions = _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
@@ -167,8 +167,10 @@ class _Run:
             regions.search(stream, search, budget, self.options)
         accepted = regions.accepted()
         if not accepted:
-            return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
-        return self._judged(regions, accepted, tried)
+            outcomes = (*tried, *regions.outcomes(()))
+            return self._native(outcomes, "no region has an accepted kernel", alone), None
+        result, task = self._judged(regions, accepted, tried)
+        return result.model_copy(update={"pilot": alone.pilot}), task
 
     def _judged(
         self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
@@ -196,7 +198,7 @@ class _Run:
         return ModelResult(
             model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
             speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-            expected=plan.plan.expected_of_whole if share is None else forecast_of(share, plan.plan.bound_share),
+            expected=plan.plan.expected_of_whole if share is None else forecast_of(share),
             pilot=share,
             regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
             numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
@@ -205,8 +207,9 @@ class _Run:
     def _left_s(self) -> float:
         return self.end - time.monotonic()
 
-    def _native(self, outcomes: tuple[RegionOutcome, ...], reason: str) -> ModelResult:
-        return _result(self.plan, self.used, None, outcomes, reason, self.begun)
+    def _native(self, outcomes: tuple[RegionOutcome, ...], reason: str, whole: WholeFound) -> ModelResult:
+        found = _result(self.plan, self.used, None, outcomes, reason, self.begun)
+        return found.model_copy(update={"pilot": whole.pilot})
 
 
 class _Regions:

@@ -31,10 +31,12 @@ from ..system.waiting import got_share
 from ..tasks import Problem
 from ._in_turns import in_turns
 
-_AGAINST_PILOT = (-0.094, 1.210, 0.120)
-"""A judged program's share of eager torch's time: constant, and slopes by the pilot's share and the bound's; from 55
-models (`python -m benchmarks.zoo.forecast --look`)."""
-_OFF = (-0.046, 0.085)
+AGAINST_PILOT = (0.272, 2.261)
+"""How many times the pilot's share of eager torch's time a judged program's is: constant, and slope by the share up to
+`SLOW`, below which a search still gains much and above which almost nothing; from 55 models
+(`python -m benchmarks.zoo.forecast --look`). A ratio promises nothing odd for shares that no model of them had."""
+SLOW = 0.35
+_OFF = (-0.046, 0.078)
 """How far a tenth of the models were below and above that, each forecast from the others."""
 _PROGRAMS, _NEAR, _ROUNDS = 3, 1e-3, 9
 _LEAST_SHARE = 0.03
@@ -42,19 +44,18 @@ _LEAST_GOT = 0.5
 """Part of a processor that this process must get for a pilot to be worth its time."""
 
 
-def forecast_of(share: float, bound: float) -> tuple[float, float, float]:
+def forecast_of(share: float) -> tuple[float, float, float]:
     """Return how many times as fast as eager torch a model is expected to be: low, expected, high.
 
     Args:
         share: Part of eager torch's time that the fastest of the first programs takes.
-        bound: Part of it that the bound is.
 
     Example:
-        >>> tuple(round(times, 2) for times in forecast_of(0.4, 0.25))
-        (1.98, 2.38, 2.67)
+        >>> tuple(round(times, 2) for times in forecast_of(0.4))
+        (1.99, 2.35, 2.63)
     """
-    constant, of_share, of_bound = _AGAINST_PILOT
-    middle = constant + of_share * share + of_bound * bound
+    constant, slope = AGAINST_PILOT
+    middle = share * (constant + slope * min(share, SLOW))
     low, expected, high = (
         1.0 / min(max(one, _LEAST_SHARE), 1.0) for one in (middle + _OFF[1], middle, middle + _OFF[0])
     )

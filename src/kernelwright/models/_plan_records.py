@@ -38,6 +38,8 @@ class PlannedRegion(Record):
     """Part of the model's time."""
     bound_us: float
     """The least that all uses could take on this device."""
+    reach_us: float | None = None
+    """The same with products as fast as they run in programs here, where that was asked."""
     limit: str
     """What limits it."""
     gain: Gain
@@ -101,11 +103,6 @@ class Plan(Record):
     def expected_of_whole(self) -> tuple[float, float, float]:
         """Speedup of one program for the whole model over eager torch: low, expected, high; 1 where none is tried."""
         return self._speedups(self.whole.gain if self.whole else Gain(low=0.0, expected=0.0, high=0.0))
-
-    @property
-    def bound_share(self) -> float:
-        """Part of the model's time that the bound of one program is."""
-        return self.whole.bound_us / self.time_us if self.whole and self.time_us else 0.0
 
     def _speedups(self, gain: Gain) -> tuple[float, float, float]:
         low, expected, high = (

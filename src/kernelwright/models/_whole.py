@@ -95,7 +95,7 @@ def search_whole(
         if mine_s >= _LEAST_S:
             share = piloted(whole.task, _PILOT_SHARE * mine_s)
         if share is not None:
-            _, expected, _ = forecast_of(share, plan.plan.bound_share)
+            _, expected, _ = forecast_of(share)
             told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
             say("whole", message=told)
         spent_s, most_s = time.monotonic() - begun, left_s if share is None or share < 1.0 else mine_s

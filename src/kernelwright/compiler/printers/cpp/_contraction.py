@@ -98,7 +98,7 @@ class _Tiled:
             if rows
             else []
         )
-        vectors = 1 if panels.run <= LANES else t.vectors
+        vectors = f"kw::vectors_of({panels.run}, {t.vectors})" if panels.run <= LANES else t.vectors
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
             f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",

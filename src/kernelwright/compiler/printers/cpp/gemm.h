@@ -24,6 +24,7 @@ constexpr int64_t kChain = 512;                // inner elements that one regist
 // takes a line of columns every six cycles.
 constexpr bool kDeepTiles = W == 8;
 constexpr int64_t kDeep = 256, kDeepRows = 144;
+constexpr int64_t kLeastDeep = 128;  // inner elements from which on it pays that the next columns are fetched meanwhile
 constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
 constexpr int64_t kTasks = 6;                  // tasks a thread, where there are as many: those that are late end together
 
@@ -38,6 +39,9 @@ template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct 
   static constexpr int64_t columns = vectors * W;  // of the result
   static constexpr int64_t block = block_;
 };
+
+// Vectors of a tile where a panel has so few columns that they are no more than two tiles.
+constexpr int vectors_of(int run, int most) { return std::max(1, std::min(run / int(W), most)); }
 
 // A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
 template <class P, class T, class A> struct PackedProduct {
@@ -126,7 +130,7 @@ template <class P, class T, class A> struct PackedProduct {
     const auto put = [&](int64_t row) KW_INLINED {
       return [&, row](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED { finish(sums..., b, m + row + r, n, lanes); };
     };
-    const bool deep = kDeepTiles && high > 1 && s.inner > kDeep;
+    const bool deep = kDeepTiles && high > 1 && s.inner >= kLeastDeep;
     for (int64_t j = first, tiles = 1; j < last; j += tiles) {
       const int64_t left_of_run = s.run - j % tiles_of_run() * P::columns;
       tiles = deep && j + 1 < last && left_of_run >= 2 * P::columns ? 2 : 1;

@@ -1,0 +1,54 @@
+"""How fast products run in programs here: what a bound becomes with it, and that it is measured once."""
+
+import time
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.devices import Peak, detect, peaks_of
+from kernelwright.models import _plan as planning
+from kernelwright.models import load_model
+from kernelwright.models._reach import reach_of, reached_us
+from kernelwright.records import Bound, BoundTerm
+
+
+def term(name, amount, peak, unit="flop", kind="ports"):
+    return BoundTerm(name=name, amount=amount, unit=unit, peak=peak, source="planted", kind=kind)
+
+
+FOUND = Bound(
+    workload="w", device="d", slack=0.1,
+    terms=(
+        term("dram", 3e3, 1e9, "bytes", "floor"), term("float32", 4e6, 1e12), term("erf", 1e3, 1e9, "elements"),
+        term("call", 1.0, 5e5, "launches", "after"),
+    ),
+)  # fmt: skip
+"""Memory 3 us, products 4 us, functions 1 us, a call 2 us."""
+
+
+@pytest.mark.parametrize(("per_s", "wanted"), [(5e11, 8 + 1 + 2), (2e12, 4 + 1 + 2), (None, 4 + 1 + 2)])
+def test_products_take_what_they_take_in_programs_and_nothing_else_changes(per_s, wanted):
+    products = Peak(value=per_s, unit="flop", source="planted") if per_s else None
+    assert FOUND.attainable_us == pytest.approx(7) and reached_us(FOUND, products) == pytest.approx(wanted)
+
+
+@pytest.mark.needs("C++ compiler")
+def test_the_rate_of_products_is_measured_once_and_lies_below_the_peak(tmp_path):
+    device, settings = detect("cpu"), Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
+    found = reach_of(device, settings)
+    peak = peaks_of(device).get("tensor-float32")
+    assert found is not None and peak is not None and 0.02 < found.value / peak.value < 1.5
+    begun = time.process_time()
+    assert reach_of(device, settings) == found and time.process_time() - begun < 1, "from the cache"
+
+
+@pytest.mark.needs("C++ compiler")
+def test_a_machine_whose_products_are_slow_promises_less_of_one_program(small, monkeypatch):
+    loaded, expected = load_model(small), []
+    for per_s in (1e15, 1e8):
+        planted = Peak(value=per_s, unit="flop", source="planted")
+        monkeypatch.setattr(planning, "reach_of", lambda _, planted=planted: planted)
+        made = planning.planned(loaded, device=detect("cpu")).plan
+        expected.append(made.whole.gain.expected / made.time_us)
+        assert made.whole.reach_us >= made.whole.bound_us
+    assert expected[1] < expected[0]
