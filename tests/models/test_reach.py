@@ -1,12 +1,11 @@
 """How fast products run in programs here: what a bound becomes with it, and that it is measured once."""
 
-import time
-
 import pytest
 
 from kernelwright.config import Settings
 from kernelwright.devices import Peak, detect, peaks_of
 from kernelwright.models import _plan as planning
+from kernelwright.models import _reach as reaching
 from kernelwright.models import load_model
 from kernelwright.models._reach import reach_of, reached_us
 from kernelwright.records import Bound, BoundTerm
@@ -33,13 +32,13 @@ def test_products_take_what_they_take_in_programs_and_nothing_else_changes(per_s
 
 
 @pytest.mark.needs("C++ compiler")
-def test_the_rate_of_products_is_measured_once_and_lies_below_the_peak(tmp_path):
+def test_the_rate_of_products_is_measured_once_and_lies_near_the_peak(tmp_path, monkeypatch):
     device, settings = detect("cpu"), Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
     found = reach_of(device, settings)
     peak = peaks_of(device).get("tensor-float32")
     assert found is not None and peak is not None and 0.02 < found.value / peak.value < 1.5
-    begun = time.process_time()
-    assert reach_of(device, settings) == found and time.process_time() - begun < 1, "from the cache"
+    monkeypatch.setattr(reaching, "_measured", lambda *_: pytest.fail("measured again"))
+    assert reach_of(device, settings) == found
 
 
 @pytest.mark.needs("C++ compiler")

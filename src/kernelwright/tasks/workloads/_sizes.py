@@ -7,6 +7,7 @@ Does not cover: sizes far above the declared ones (their cost).
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...errors import TaskError
 from ...records import Workload
@@ -15,7 +16,7 @@ from ._free_sizes import Groups
 from ._shrink import Shrinker, workload_elements
 
 Axes = dict[str, int]
-Pinned = Mapping[str, int | float | str | bool]
+Pinned = dict[str, Any]
 """Sizes that a task names itself, with dtypes and scalars that are not those of its first workload."""
 _SMALL = 1 << 14
 """Elements of the workloads on which regimes and odd shapes are tried."""
@@ -35,9 +36,9 @@ class Plan:
     """Axes that may change; those in one tuple are equal and change together."""
     regimes: tuple[str, ...] = tuple(REGIMES)
     """Value regimes that may be applied."""
-    hidden: tuple[Pinned, ...] | None = None
+    hidden: tuple[Mapping[str, Any], ...] | None = None
     """Pinned hidden sizes; None: derive them."""
-    confirm: tuple[Pinned, ...] | None = None
+    confirm: tuple[Mapping[str, Any], ...] | None = None
     """Pinned confirm sizes; None: derive them."""
 
 

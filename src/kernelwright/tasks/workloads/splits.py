@@ -108,7 +108,7 @@ def _pinned(plan: Plan, base: Workload, split: Split) -> list[Workload] | None:
         return None
     found = []
     for given in sizes:
-        made = plan.make(base.axes | given)
+        made = plan.make({**base.axes, **given})
         words = [f"{k}={v}" for k, v in given.items() if isinstance(v, str)]
         named = _named(made, split)
         found.append(named.model_copy(update={"name": ",".join([named.name, *words])}))
