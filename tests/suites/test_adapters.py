@@ -228,13 +228,6 @@ class TestReferenceKernels(SuiteConformance):
         with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
             assert tuple(task.split(Split.SEARCH)[0].arguments[0].shape) == (256, 256)
 
-    def test_a_program_on_several_gpus_is_named_as_one(self, tmp_path):
-        data, suite = self.checkout(tmp_path / "data"), self.suite()
-        problem = suite.problems(data)[0]
-        (data / problem.file).write_text((data / problem.file).read_text() + "\nmulti_gpu: true\n")
-        with pytest.raises(TaskError, match="is one program on several GPUs at once"):
-            suite.target(data, problem, tmp_path)
-
     def test_sizes_that_no_memory_holds_are_shrunk_before_anything_is_drawn(self, tmp_path):
         data = self.checkout(tmp_path)
         file = data / "problems" / "pmpp_v2" / "addition" / "task.yml"

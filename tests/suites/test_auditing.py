@@ -247,14 +247,24 @@ def test_a_set_with_the_problem_s_text_is_judged_on_that(tmp_path, data):
     assert none.ours.reason == "the set does not have its code"
 
 
-def test_weights_of_other_names_are_no_wrong_answer(monkeypatch, tmp_path, data):
-    said = "runs: error: ValueError: state does not fit: the candidate lacks ['a'] and has ['b'] beyond the task's"
-    refused = row(decision=DecisionStatus.REJECTED, failed=("runs",))
-    refused = refused.model_copy(update={"ours": refused.ours.model_copy(update={"reason": said})})
-    monkeypatch.setattr(_audit, "_judged", lambda *_: refused)
+def test_what_is_refused_for_its_form_or_for_shrunk_sizes_is_no_wrong_answer(monkeypatch, tmp_path, data):
+    def found(said, sizes="declared", failed=("runs",)):
+        refused = row(decision=DecisionStatus.REJECTED, failed=failed)
+        ours = refused.ours.model_copy(update={"reason": said})
+        monkeypatch.setattr(
+            _audit, "_judged", lambda *_: refused.model_copy(update={"ours": ours, "sizes": sizes})
+        )
+        with setup(suite, data) as given:
+            (audited,) = audit_all(suite, read_published(published, suite, suite.problems(data)), given)
+        return standing_of(audited), audited.ours.reason
+
     suite, published = get_suite("kernelbench"), tmp_path / "set.json"
     published.write_text(json.dumps({"1": {"1": RIGHT}}))
-    with setup(suite, data) as given:
-        (found,) = audit_all(suite, read_published(published, suite, suite.problems(data)), given)
-    assert standing_of(found) == "unknown"
-    assert found.ours.reason.startswith("state does not fit: the candidate lacks ['a']")
+    names = "state does not fit: the candidate lacks ['a'] and has ['b'] beyond the task's"
+    assert found(f"runs: error: ValueError: {names}") == ("unknown", names)
+    assert found("runs: error: RuntimeError: 64 and 8") == ("wrong", "runs: error: RuntimeError: 64 and 8")
+    assert found("runs: error: RuntimeError: 64 and 8", "n: 64 → 8") == (
+        "unknown",
+        "it may be written for the declared sizes, and was judged at less: runs: error: RuntimeError: 64 and 8",
+    )
+    assert found("correct: error", "n: 64 → 8", ("runs", "correct"))[0] == "wrong"

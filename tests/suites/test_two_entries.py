@@ -67,3 +67,11 @@ def test_a_kernel_has_to_be_right_in_both(tmp_path):
         file.write_text("def any_forward(logits, targets): ...\n")
         with pytest.raises(TaskError, match="defines no 'any_backward'"):
             suite.candidate(task, file)
+
+
+def test_a_program_on_several_gpus_is_named_as_one(tmp_path):
+    suite, data = get_suite("reference-kernels"), made_up_checkout("reference-kernels", tmp_path / "data")
+    problem = suite.problems(data)[0]
+    (data / problem.file).write_text((data / problem.file).read_text() + "\nmulti_gpu: true\n")
+    with pytest.raises(TaskError, match="is one program on several GPUs at once"):
+        suite.target(data, problem, tmp_path)
