@@ -99,7 +99,9 @@ def test_pinned_and_forbidden_splits(write: Write) -> None:
 
 
 def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> None:
-    sizes = "hidden=[{'n': 5}, {'n': 5, 'dtype': 'bfloat16', 'k': 0.5, 'on': True}], confirm=[{'n': 6, 'k': 3.0}]"
+    sizes = (
+        "hidden=[{'n': 5}, {'n': 5, 'dtype': 'bfloat16', 'k': 0.5, 'on': True}], confirm=[{'n': 6, 'k': 3.0}]"
+    )
     task = _one(
         write,
         f"x='dtype[n]', workloads=[{{'n': 64, 'dtype': 'float32', 'k': 2.0, 'on': False}}], {sizes}",

@@ -298,4 +298,3 @@ def _asked(contract: Contract, backward: bool) -> Contract:
 
 def _meta(spec: TensorSpec) -> torch.Tensor:
     return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
-
