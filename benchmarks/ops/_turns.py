@@ -79,12 +79,12 @@ def _errors(case: Case) -> dict[str, float]:
 
 def _apart(some: list[torch.Tensor], right: list[torch.Tensor]) -> float:
     """Return the largest difference of results, relative to the largest number of each."""
-    worst = 0.0
-    for mine, theirs in zip(some, right, strict=False):
-        if theirs.numel():
-            apart = (mine.double() - theirs.double()).abs().max().item()
-            worst = max(worst, apart / max(theirs.abs().max().item(), 1e-6))
-    return worst
+    found = [
+        (mine.double() - theirs.double()).abs().max().item() / max(theirs.abs().max().item(), 1e-6)
+        for mine, theirs in zip(some, right, strict=False)
+        if theirs.numel()
+    ]
+    return max(found, key=lambda apart: (apart != apart, apart), default=0.0)  # NaN above all
 
 
 def _hold(case: Case, name: str, apart: float) -> None:

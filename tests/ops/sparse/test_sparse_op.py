@@ -118,6 +118,44 @@ def test_a_large_product_is_scipys():
     np.testing.assert_allclose(mine.values().numpy(), theirs.data, rtol=1e-4, atol=1e-4)
 
 
+def test_room_is_made_for_no_more_entries_than_a_row_has_columns():
+    a, b = made(5, 40, 150), made(40, 7, 200, seed=1)
+    parts = [(m.crow_indices(), m.col_indices(), m.values()) for m in (a, b)]
+    per_row = torch.zeros(5, dtype=torch.long)
+    for r in range(5):
+        inner = parts[0][1][parts[0][0][r] : parts[0][0][r + 1]]
+        per_row[r] = parts[1][0].diff()[inner].sum()
+    wanted = int(per_row.clamp(max=7).sum())
+    assert wanted < per_row.sum()
+    assert int(torch.ops.kernelwright.sparse_products(*parts[0][:2], *parts[1][:2], 7)) == wanted
+    for most in (wanted - 1, int(per_row.sum()) + 1):
+        with pytest.raises(ValueError, match="most is not as many entries as the product may have"):
+            torch.ops.kernelwright.sparse_spgemm(*parts[0], *parts[1], 7, most, True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_band_times_a_band(ascending, threads):
+    """Rows that are gathered in a window of columns, and empty ones among them."""
+    rows = 3000
+    row = torch.arange(rows).repeat_interleave(9)
+    col = (row + torch.arange(9).repeat(rows) - 4).clamp(0, rows - 1)
+    keep = (row % 7 != 3) & (torch.arange(len(row)) % 5 != 0)
+    values = torch.randn(int(keep.sum()), generator=torch.Generator().manual_seed(0))
+    a = (
+        torch.sparse_coo_tensor(torch.stack([row, col])[:, keep], values, (rows, rows), check_invariants=True)
+        .coalesce()
+        .to_sparse_csr()
+    )
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        found = sparse.spgemm(a, a, ascending=ascending)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(dense(found), dense(a) @ dense(a), rtol=1e-5, atol=1e-5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 40), st.integers(0, 70), st.integers(0, 99))
 def test_any_small_sizes(rows, columns, entries, width, seed):

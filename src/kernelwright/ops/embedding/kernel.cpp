@@ -140,6 +140,34 @@ void give_back(const T* g, const int64_t* chosen, T* to, int64_t bags, int64_t c
   });
 }
 
+// Rows of BYTES, which are loaded and stored without a call for each.
+template <int64_t BYTES> void copy_rows(const char* from, char* to, const int64_t* ids, int64_t first, int64_t last) {
+  constexpr int64_t kBytes = W * sizeof(float);
+  constexpr int kVectors = static_cast<int>(BYTES / kBytes);
+  for (int64_t i = first; i < last; ++i) {
+    const char* row = from + ids[i] * BYTES;
+    F held[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) std::memcpy(&held[v], row + v * kBytes, sizeof(F));
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) std::memcpy(to + i * BYTES + v * kBytes, &held[v], sizeof(F));
+  }
+}
+
+// Whether rows were of a length that is compiled, and of a table that lies in a near cache.
+inline bool copied_short(const void* weight, void* out, const int64_t* ids, int64_t bytes, int64_t first, int64_t last) {
+  const char* from = static_cast<const char*>(weight);
+  char* to = static_cast<char*>(out);
+  switch (bytes) {
+    case 64: return copy_rows<64>(from, to, ids, first, last), true;
+    case 128: return copy_rows<128>(from, to, ids, first, last), true;
+    case 256: return copy_rows<256>(from, to, ids, first, last), true;
+  }
+  if constexpr (W == 8)
+    if (bytes == 32) return copy_rows<32>(from, to, ids, first, last), true;
+  return false;
+}
+
 }  // namespace
 }  // namespace kw
 
@@ -153,7 +181,9 @@ KW_KERNEL(embedding) {
     T* out = kw::output<T>(args, 3);
     const int64_t bytes = columns * int64_t(sizeof(T)), next = kw::ahead(bytes, rows);
     const bool past = kw::streams(ids.count * columns, out);
+    const bool near = bytes * rows <= kw::kNearBytes && !past;
     kw::in_shares(ids.count, ids.count * columns, 1, [&](int64_t first, int64_t last) {
+      if (near && kw::copied_short(weight, out, ids.data, bytes, first, last)) return;
       for (int64_t i = first; i < last; ++i) {
         if (i + next < last) kw::ask_row(weight + ids.data[i + next] * columns, bytes);
         if (past) kw::stream_bytes(out + i * columns, weight + ids.data[i] * columns, bytes);

@@ -155,8 +155,9 @@ KW_INLINE void gradient_row(const Gradients<T>& c, int64_t row, float* weights, 
 // Sums of columns go to dw (and db); either may be empty.
 template <bool CENTRE, class T, class Store> void gradient_rows(const Gradients<T>& c, const Store& store_sums) {
   ask_large_pages(c.dx, c.rows * c.n * int64_t(sizeof(T)));
-  const int threads = omp_get_max_threads();
-  ColumnSums weights(c.n, threads), biases(CENTRE ? c.n : 0, threads);
+  const int threads = c.rows * c.n < kSerialElements ? 1 : omp_get_max_threads();
+  const bool one_run = c.rows <= kRowsInRun;
+  ColumnSums weights(c.n, threads, one_run), biases(CENTRE ? c.n : 0, threads, one_run);
   const auto run = [&](auto streamed) {
     distribute(c.rows, c.rows * c.n, kSerialElements, [&](const auto& team, int64_t begin, int64_t end, int rank) {
       for (int64_t row = begin; row < end; ++row) {

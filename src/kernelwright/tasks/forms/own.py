@@ -229,7 +229,10 @@ class _Maker:
 
     def like(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
         """Instantiate sizes with the scalars and dtypes of another workload."""
-        for sizes in self._declaration.workloads:
+        declared = self._declaration
+        pinned = (*(declared.hidden or ()), *(declared.confirm or ()))
+        first = {k: v for k, v in declared.workloads[0].items() if k not in self._axes(declared.workloads[0])}
+        for sizes in (*declared.workloads, *(first | dict(one) for one in pinned)):
             rest = {k: v for k, v in sizes.items() if k not in self._axes(sizes)}
             try:
                 same = self.make(rest | workload.axes).arguments == workload.forward.arguments
@@ -295,4 +298,3 @@ def _asked(contract: Contract, backward: bool) -> Contract:
 
 def _meta(spec: TensorSpec) -> torch.Tensor:
     return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
-

@@ -128,20 +128,26 @@ class Floats {
   std::unique_ptr<float[]> held_;
 };
 
-// A matrix of sums by column, a row for each thread, short float32 runs flushed into float64; then one row of all.
+// A matrix of sums by column, a row for each thread, short float32 runs flushed into float64; then one row of all. Where one
+// thread has one run there is nothing to flush into.
 class ColumnSums {
  public:
-  ColumnSums(int64_t columns, int threads)
+  ColumnSums(int64_t columns, int threads, bool one_run = false)
       : columns_(columns), threads_(threads),
         runs_(new float[static_cast<size_t>(columns * threads)]()),
-        totals_(new double[static_cast<size_t>(columns * threads)]()) {}
+        totals_(one_run && threads == 1 ? nullptr : new double[static_cast<size_t>(columns * threads)]()) {}
   float* run(int rank) { return runs_.get() + rank * columns_; }
   void flush(int rank) {
+    if (!totals_) return;
     float* from = run(rank);
     double* to = totals_.get() + rank * columns_;
     for (int64_t k = 0; k < columns_; ++k) to[k] += from[k], from[k] = 0;
   }
   template <class T> void store_to(T* out) const {
+    if (!totals_) {
+      sweep<1>(0, columns_, [&](int64_t k, auto lanes, int) KW_INLINED { store(out + k, load(runs_.get() + k, lanes), lanes); });
+      return;
+    }
     for (int64_t k = 0; k < columns_; ++k) {
       double sum = 0;
       for (int t = 0; t < threads_; ++t) sum += totals_[t * columns_ + k];
