@@ -262,6 +262,7 @@ def test_what_is_refused_for_its_form_or_for_shrunk_sizes_is_no_wrong_answer(mon
     published.write_text(json.dumps({"1": {"1": RIGHT}}))
     names = "state does not fit: the candidate lacks ['a'] and has ['b'] beyond the task's"
     assert found(f"runs: error: ValueError: {names}") == ("unknown", names)
+    assert found("runs: timeout: no answer before the deadline")[0] == "unknown"
     assert found("runs: error: RuntimeError: 64 and 8") == ("wrong", "runs: error: RuntimeError: 64 and 8")
     assert found("runs: error: RuntimeError: 64 and 8", "n: 64 → 8") == (
         "unknown",
