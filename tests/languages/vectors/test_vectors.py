@@ -1,12 +1,17 @@
 """The vector functions: a few units in the last place, and IEEE 754 at the edges; operators printed on them."""
 
+import ctypes
 import doctest
+import platform
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from tests.ops.templates import Function, load, templates
 
+from kernelwright.languages.cpp import INCLUDE, ffi_includes
 from kernelwright.languages.vectors import (
     Term,
     Unprintable,
@@ -51,6 +56,26 @@ def test_accuracy(function: Function, low: float, high: float, ulps: float) -> N
     given = EDGES[:8] if function is F.gelu else EDGES  # torch's own float32 gelu overflows early
     (edges,) = kernel(function, [given])
     torch.testing.assert_close(edges, function(given), equal_nan=True)
+
+
+@pytest.mark.needs("g++")
+def test_the_last_elements_of_a_row_stay_in_registers_with_eight_lanes(tmp_path) -> None:
+    """Without a call, which would store and load every vector around it, each count is copied and nothing beyond it."""
+    flags = ("-mavx2", "-mfma") if platform.machine() == "x86_64" else ()
+    (tmp_path / "part.cpp").write_text(
+        '#include "vector.h"\nextern "C" void copy(const float* from, float* to, int count) {\n'
+        "  kw::store(to, kw::load(from, kw::Part{count}) * 2.0f, kw::Part{count});\n}\n"
+    )
+    folders = (INCLUDE, Path(_headers.__file__).parent, *ffi_includes())
+    command = ["g++", "-std=c++17", "-O2", *flags, "-fPIC", "-shared", *(f"-I{f}" for f in folders)]
+    subprocess.run([*command, "part.cpp", "-o", "part.so"], cwd=tmp_path, check=True)
+    outside = subprocess.check_output(["nm", "-D", "--undefined-only", "part.so"], cwd=tmp_path, text=True)
+    assert "mem" not in outside or not flags, outside
+    copy = ctypes.CDLL(str(tmp_path / "part.so")).copy
+    for count in range(9):
+        given, got = torch.arange(1.0, 10.0), torch.full((9,), -1.0)
+        copy(ctypes.c_void_p(given.data_ptr()), ctypes.c_void_p(got.data_ptr()), count)
+        assert torch.equal(got, torch.where(torch.arange(9) < count, 2 * given, -1.0))
 
 
 def test_printing() -> None:
