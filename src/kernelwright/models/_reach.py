@@ -1,7 +1,7 @@
 """Device → how fast products run here in programs of the schedule engine, and what a bound becomes with that.
 
-A peak is what multiply-adds in registers reach. Products of a model read weights that lie beyond the second cache, and how
-near they come to the peak is the machine's: 0.9 of it on one with 32 registers of 64 bytes, 0.6 on one with 16 of 32.
+A peak is what multiply-adds in registers reach. Products of a model read weights that lie beyond the second cache, and
+how near they come to the peak is the machine's: 0.9 of it on one with 32 registers of 64 bytes, 0.6 with 16 of 32.
 
 Covers: products of float32 on CPUs, measured once a device (a second, and some five to compile).
 Does not cover: convolutions and attention apart, which count as products; half precision.
