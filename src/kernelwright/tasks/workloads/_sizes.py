@@ -29,7 +29,7 @@ _MOST_AXES = 4
 class Plan:
     """A form's description of its sizes."""
 
-    make: Callable[[Pinned], Workload]
+    make: Callable[[Axes], Workload]
     """Instantiate a workload; raises `TaskError` if the sizes are inconsistent."""
     free: Groups
     """Axes that may change; those in one tuple are equal and change together."""
@@ -39,6 +39,8 @@ class Plan:
     """Pinned hidden sizes; None: derive them."""
     confirm: tuple[Pinned, ...] | None = None
     """Pinned confirm sizes; None: derive them."""
+    pin: Callable[[Pinned], Workload] | None = None
+    """Instantiate a workload of pinned sizes, where they may have dtypes and scalars of their own."""
 
 
 class Sizes:
