@@ -211,8 +211,8 @@ class _Maker:
         for sizes in declaration.confirm or ():
             self._timed(extra | dict(sizes))
         return Plan(
-            make=lambda sizes: self.make(extra | dict(sizes)), free=free, regimes=declaration.regimes,
-            hidden=declaration.hidden, confirm=declaration.confirm,
+            make=lambda axes: self.make(extra | dict(axes)), free=free, regimes=declaration.regimes,
+            hidden=declaration.hidden, confirm=declaration.confirm, pin=lambda sizes: self.make(extra | dict(sizes)),
         )  # fmt: skip
 
     def make(self, sizes: Sizes) -> Workload:

@@ -7,7 +7,6 @@ Does not cover: sizes far above the declared ones (their cost).
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...errors import TaskError
 from ...records import Workload
@@ -16,7 +15,7 @@ from ._free_sizes import Groups
 from ._shrink import Shrinker, workload_elements
 
 Axes = dict[str, int]
-Pinned = dict[str, Any]
+Pinned = Mapping[str, int | float | str | bool]
 """Sizes that a task names itself, with dtypes and scalars that are not those of its first workload."""
 _SMALL = 1 << 14
 """Elements of the workloads on which regimes and odd shapes are tried."""
@@ -30,16 +29,18 @@ _MOST_AXES = 4
 class Plan:
     """A form's description of its sizes."""
 
-    make: Callable[[Pinned], Workload]
+    make: Callable[[Axes], Workload]
     """Instantiate a workload; raises `TaskError` if the sizes are inconsistent."""
     free: Groups
     """Axes that may change; those in one tuple are equal and change together."""
     regimes: tuple[str, ...] = tuple(REGIMES)
     """Value regimes that may be applied."""
-    hidden: tuple[Mapping[str, Any], ...] | None = None
+    hidden: tuple[Pinned, ...] | None = None
     """Pinned hidden sizes; None: derive them."""
-    confirm: tuple[Mapping[str, Any], ...] | None = None
+    confirm: tuple[Pinned, ...] | None = None
     """Pinned confirm sizes; None: derive them."""
+    pin: Callable[[Pinned], Workload] | None = None
+    """Instantiate a workload of pinned sizes, where they may have dtypes and scalars of their own."""
 
 
 class Sizes:

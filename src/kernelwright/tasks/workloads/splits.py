@@ -81,7 +81,9 @@ def _with_gradients(task: Task, plan: Plan, small: Workload) -> tuple[Task, Plan
     """Turn every workload, present and future, into forward and backward."""
     wanted = Problem(task).differentiable(small)
     workloads = tuple(with_gradients(w, wanted) for w in task.workloads)
-    both = replace(plan, make=lambda axes: with_gradients(plan.make(axes), wanted))
+    both, pin = replace(plan, make=lambda axes: with_gradients(plan.make(axes), wanted)), plan.pin
+    if pin is not None:
+        both = replace(both, pin=lambda sizes: with_gradients(pin(sizes), wanted))
     return task.model_copy(update={"workloads": workloads}), both, with_gradients(small, wanted)
 
 
@@ -104,11 +106,11 @@ def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
 def _pinned(plan: Plan, base: Workload, split: Split) -> list[Workload] | None:
     """Return what the task itself declares for the split; None if it is to be derived."""
     sizes = plan.hidden if split is Split.HIDDEN else plan.confirm
-    if sizes is None:
+    if sizes is None or plan.pin is None:
         return None
     found = []
     for given in sizes:
-        made = plan.make({**base.axes, **given})
+        made = plan.pin({**base.axes, **given})
         words = [f"{k}={v}" for k, v in given.items() if isinstance(v, str)]
         named = _named(made, split)
         found.append(named.model_copy(update={"name": ",".join([named.name, *words])}))
