@@ -168,7 +168,7 @@ template <class T, class Right, class A>
 void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, int64_t next, A* to) {
   if constexpr (T::along == Along::kColumns) {
     for (int64_t i = 0; i < depth; ++i) {
-      for (int64_t at = 0; at < next; at += kLine / int64_t(sizeof(float))) right(b, k + i, n + T::columns + at, Ahead{});
+      for (int64_t at = 0; at < next; at += kLineFloats) right(b, k + i, n + T::columns + at, Ahead{});
       for (int v = 0; v < T::vectors && v * W < width; ++v) {
         const int64_t left = width - v * W;
         A* spot = to + i * T::columns + v * W;

@@ -128,7 +128,7 @@ template <class T> struct Convolving {
     // What is copied next is asked for: channels lie far apart, and the machine's own prefetching begins anew at each.
     const auto ask = [&](int64_t k, int64_t i, int64_t z, int64_t y) KW_INLINED {
       if (k < c.channels && within(0, z) && within(1, y))
-        for (int64_t x = left; x < right; x += kLine / int64_t(sizeof(float)))
+        for (int64_t x = left; x < right; x += kLineFloats)
           image(at.item, k, at.n + i, z, y, first[2] + x, Ahead{});
     };
     for (int64_t k = from; k < to; ++k)

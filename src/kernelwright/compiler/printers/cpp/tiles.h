@@ -52,7 +52,7 @@ template <class T> KW_INLINE F asked_for(const T* p) {
   prefetch(p);
   return F{};
 }
-constexpr int64_t kLine = 64;  // bytes
+constexpr int64_t kLineFloats = 16;  // of a line of memory
 
 // Lanes ----------------------------------------------------------------------------------------------------
 // W doubles as two vectors of the machine's: GCC keeps what is wider in memory, accumulators in loops included.
