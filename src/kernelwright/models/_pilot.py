@@ -52,7 +52,7 @@ def forecast_of(share: float) -> tuple[float, float, float]:
 
     Example:
         >>> tuple(round(times, 2) for times in forecast_of(0.4))
-        (1.99, 2.35, 2.63)
+        (1.99, 2.35, 2.64)
     """
     constant, slope = AGAINST_PILOT
     middle = share * (constant + slope * min(share, SLOW))

@@ -157,7 +157,7 @@ struct Attention {
     if (room.packed[panel]) return;
     room.packed[panel] = true;
     const int64_t n = first + panel * kPanel, count = std::min(kPanel, s.keys - n);
-    pack_panel<Packing>(key, b, 0, s.inner, n, count, room.keys.data + panel * kPanel * depth());
+    pack_panel<Packing>(key, b, 0, s.inner, n, count, 0, room.keys.data + panel * kPanel * depth());
     for (int64_t i = 0; i < count; ++i)
       over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
         store(room.values.data + (panel * kPanel + i) * value_row() + e, value(b, n + i, e, lanes), Full{});

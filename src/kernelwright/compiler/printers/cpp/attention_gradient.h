@@ -78,7 +78,7 @@ struct AttentionGradient {
   template <class Rows> bool pack(Rows rows, int64_t b, int64_t deep, int64_t count, float* in_panels) const {
     const auto turned = [&](int64_t item, int64_t d, int64_t n, auto lanes) KW_INLINED { return rows(item, n, d, lanes); };
     for (int64_t n = 0; n < s.keys; n += kPanel)
-      pack_panel<Packing>(turned, b, 0, count, n, std::min(kPanel, s.keys - n), in_panels + n * deep);
+      pack_panel<Packing>(turned, b, 0, count, n, std::min(kPanel, s.keys - n), 0, in_panels + n * deep);
     F zeros{};
     if constexpr (kSkips)
       for (int64_t n = 0; n < s.keys; ++n)
