@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.devices import detect, peaks_of
+from kernelwright.models._optimize import BASELINES
 
-from ._models.one import BASELINES, tried
+from ._models.one import tried
 from .about import environment
 
 MODELS = ("llama", "vit", "mlp", "resnet", "mixed", "mlp:regions", "llama:regions")

@@ -19,12 +19,11 @@ from kernelwright import patch
 from kernelwright.devices import detect
 from kernelwright.models import ModelResult, load_model, optimize_model, plan
 from kernelwright.models._device import moved
+from kernelwright.models._optimize import BASELINES
 from kernelwright.search import Event
 from kernelwright.store import Store
 
 MADE = Path(__file__).with_name("made.py")
-BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
-"""What a user's `optimize` has to beat."""
 _TOLD = ("plan", "whole", "region")
 Row = dict[str, Any]
 
