@@ -202,3 +202,14 @@ def test_what_is_refused(write: Write, options: str, arguments: str, message: st
 def test_a_hidden_workload_may_be_empty(write: Write) -> None:
     task = _one(write, "x='float32[n, 3]', workloads=[{'n': 4}], hidden=[{'n': 0}]", arguments="x")
     assert next(w.arguments[0].shape for w in task.split(Split.HIDDEN)) == (0, 3)
+
+
+def test_only_what_is_large_is_run_for_its_shapes_alone(write: Write) -> None:
+    task = _one(
+        write,
+        "x='float32[n]', workloads=[{'n': 8}, {'n': 1 << 20}], hidden=[{'n': 3}], confirm=[{'n': 1 << 21}]",
+        "return x.new_empty(1 if x.is_meta else 2, device='cpu')",
+    )
+    assert {w.axes["n"]: w.outputs[0].shape for w in task.workloads} == {
+        8: (2,), 3: (2,), 1 << 20: (1,), 1 << 21: (1,),
+    }  # fmt: skip

@@ -21,7 +21,7 @@ from ._source import run_reference
 Spec = TensorSpec | ScalarSpec
 _MOST_REAL = 1 << 24
 """Most elements with which a file that the meta device cannot run is really run."""
-_CHEAPER_REAL = 1 << 16
+CHEAPER_REAL = 1 << 16
 """Most elements of inputs and parameters with which a real run is cheaper than one on the meta device."""
 
 
@@ -177,7 +177,7 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
         state = {k: v.to(device) for k, v in model.state_dict().items()}
         arguments = specs_of(values, argument_names(model.forward, len(values)), recogniser.distribution)
         states = _state_specs(state, {name for name, _ in model.named_parameters()})
-        if device == "meta" and elements_of((*arguments, *states)) <= _CHEAPER_REAL:
+        if device == "meta" and elements_of((*arguments, *states)) <= CHEAPER_REAL:
             return _probe(module, reference, "cpu")
         with shapes_alone():
             result = called(model, f"{origin}: Model.forward()", *values)

@@ -35,7 +35,7 @@ from ..workloads._shrink import fit_axes
 from ..workloads.splits import Plan, derive
 from ._expression import declared
 from ._local_imports import local_imports
-from ._shape_probe import called, output_specs
+from ._shape_probe import CHEAPER_REAL, called, output_specs
 from ._source import run_source
 
 P = ParamSpec("P")
@@ -273,13 +273,14 @@ class _Maker:
         return ScalarSpec(name=name, value=value)
 
     def _outputs(self, arguments: tuple[TensorSpec | ScalarSpec, ...]) -> tuple[TensorSpec, ...]:
-        what = f"{self._function.__name__}()"
+        what, elements = f"{self._function.__name__}()", elements_of(arguments)
+        small = elements <= CHEAPER_REAL
         try:
-            return self._run(arguments, what, real=False)
+            return self._run(arguments, what, real=small)
         except TaskError:
-            if elements_of(arguments) > _MOST_REAL:
+            if elements > _MOST_REAL:
                 raise
-            return self._run(arguments, what, real=True)
+            return self._run(arguments, what, real=not small)
 
     def _run(
         self, arguments: Sequence[TensorSpec | ScalarSpec], what: str, *, real: bool
