@@ -14,6 +14,7 @@ gradients are asked for by name.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -124,23 +125,26 @@ def fit_state(problem: Problem, workload: Workload, worker: HoldsState) -> tuple
     else:
         found = pairs(problem.made(workload, worker.loaded.seed), worker.state())
     if found.missing and found.own:
+        sizes = {name: shape for name, (shape, _) in wanted.items()}
         raise WorkerError(
             f"which of the kernel's weights are the problem's is not told: made under the same seed, none of its "
-            f"{listed(found.own)} has the name and sizes, or the values, of the problem's {listed(found.missing)}"
+            f"{listed(found.own, {n: s for n, (s, _) in has.items()})} has the name and sizes, or the values, of the "
+            f"problem's {listed(found.missing, sizes)}"
         )
     worker.rename(found.names, found.own)
     return found.guessed
 
 
-def listed(names: Sequence[str]) -> str:
-    """Name weights for a message, the first few of many.
+def listed(names: Sequence[str], sizes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> str:
+    """Name weights for a message, with their sizes where these are given; the first few of many.
 
     Example:
-        >>> listed(["a", "b"])
-        "'a', 'b'"
+        >>> listed(["a", "b"]), listed(["a"], {"a": (2, 3)})
+        ("'a', 'b'", "'a' [2, 3]")
     """
     rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(repr(name[:80]) for name in names[:_MOST_NAMED]) + rest
+    shown = (f"{n[:80]!r} {list(sizes[n])}" if n in sizes else repr(n[:80]) for n in names[:_MOST_NAMED])
+    return ", ".join(shown) + rest
 
 
 def _in_order(wanted: Sequence[str], free: list[str]) -> dict[str, str]:
