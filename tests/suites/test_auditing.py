@@ -247,7 +247,7 @@ def test_a_set_with_the_problem_s_text_is_judged_on_that(tmp_path, data):
     assert none.ours.reason == "the set does not have its code"
 
 
-def test_what_is_refused_for_its_form_or_for_shrunk_sizes_is_no_wrong_answer(monkeypatch, tmp_path, data):
+def test_what_is_refused_for_shrunk_sizes_is_no_wrong_answer(monkeypatch, tmp_path, data):
     def found(said, sizes="declared", failed=("runs",)):
         refused = row(decision=DecisionStatus.REJECTED, failed=failed)
         ours = refused.ours.model_copy(update={"reason": said})
@@ -260,9 +260,6 @@ def test_what_is_refused_for_its_form_or_for_shrunk_sizes_is_no_wrong_answer(mon
 
     suite, published = get_suite("kernelbench"), tmp_path / "set.json"
     published.write_text(json.dumps({"1": {"1": RIGHT}}))
-    names = "state does not fit: the candidate lacks ['a'] and has ['b'] beyond the task's"
-    assert found(f"runs: error: ValueError: {names}") == ("unknown", names)
-    assert found("runs: timeout: no answer before the deadline")[0] == "unknown"
     assert found("runs: error: RuntimeError: 64 and 8") == ("wrong", "runs: error: RuntimeError: 64 and 8")
     assert found("runs: error: RuntimeError: 64 and 8", "n: 64 → 8") == (
         "unknown",

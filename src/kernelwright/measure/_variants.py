@@ -11,7 +11,7 @@ from torch import Tensor
 from ..languages import get_language
 from ..records import Build, Candidate, Variant, Workload
 from ..sandbox import Payload, Pool, Worker, WorkerFailure
-from ..tasks import Problem, keeps_weights, superfluous
+from ..tasks import Problem, fit_state, keeps_weights, superfluous
 from ._startup import CANDIDATE
 
 _LOAD_S = 180.0
@@ -172,7 +172,10 @@ class CandidateVariants:
         )  # fmt: skip
         key = repr((payload.init, [(s.name, s.shape, s.dtype) for s in workload.state]))
         if key not in self._held:
-            self._held[key] = VariantWorker(CANDIDATE, self._pool.worker(payload, deadline_s=deadline_s))
+            worker = self._pool.worker(payload, deadline_s=deadline_s)
+            self._held[key] = VariantWorker(CANDIDATE, worker)
+            if payload.candidate.style == "module":
+                fit_state(self._problem, workload, worker)
         return self._held[key]
 
     def close(self) -> None:

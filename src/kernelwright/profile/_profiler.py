@@ -14,7 +14,7 @@ from ..devices import Device
 from ..languages import Availability
 from ..records import Build, Candidate, Counters, TensorSpec, Workload
 from ..sandbox import Argument, Payload, Pool, Worker
-from ..tasks import Problem
+from ..tasks import Problem, fit_state
 
 _SPAN_US, _MOST_CALLS, _MOST_KEPT_BYTES = 100_000, 100, 1 << 28
 _ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
@@ -131,6 +131,8 @@ class Trial:
         )  # fmt: skip
         values = self.problem.inputs(workload, seed)
         with _arena(pool, values) as arguments, pool.worker(payload, deadline_s=self.left_s) as worker:
+            if self.candidate.style == "module":
+                fit_state(self.problem, workload, worker)
             if state := self.problem.state(workload, seed):
                 worker.set_state(state)
                 worker.prepare()

@@ -24,6 +24,7 @@ from ._memory import read_alike, read_memory
 from ._types import FailureKind, OutputFact, WorkerFailure
 
 OFFSETS = TypeAdapter(tuple[int, ...])
+STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _PLACES = TypeAdapter(tuple[int | tuple[int, int, int], ...])
 _T = TypeVar("_T")
 _ROOM = 4

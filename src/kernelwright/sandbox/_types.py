@@ -211,6 +211,10 @@ class Loaded:
     """Microseconds to load it, by the judge's clock."""
     prepares: bool = False
     """Whether it declares `prepare`. Reported inside."""
+    seed: int = 0
+    """Torch's seed as the module was made, so that the judge can make the problem's own under the same."""
+    state: tuple[tuple[str, tuple[int, ...], str], ...] = ()
+    """Name, sizes and dtype of a module's parameters and buffers as it was made. Reported inside."""
 
 
 @dataclass(frozen=True)

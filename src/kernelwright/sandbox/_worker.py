@@ -27,13 +27,12 @@ from ._heap import reached_blocks
 from ._holder import Holder
 from ._loan import Loan
 from ._memory import library_memory, read_memory
-from ._output_transfer import OFFSETS, Snapshot
+from ._output_transfer import OFFSETS, STATE, Snapshot
 from ._requests import arenas_of, encoded, slot_message
 from ._types import Argument, Fetched, OutputFact, Reply
 from ._worker_process import WorkerProcess
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
-_STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
@@ -69,6 +68,8 @@ class Worker(WorkerProcess):
         self._sets: dict[int, tuple[TensorSpec, ...]] = {}
         self._calls: list[_Call] = []
         self._loan: Loan | None = None
+        self._names: dict[str, str] | None = None
+        self._own: tuple[str, ...] = ()
 
     def __enter__(self) -> "Worker":
         return self
@@ -100,6 +101,15 @@ class Worker(WorkerProcess):
         if self._loan is not None:
             self._loan.close()
 
+    def rename(self, names: Mapping[str, str], own: Sequence[str]) -> None:
+        """From now on take and return state by other names than the module's.
+
+        Args:
+            names: the module's name for each other one; what is named otherwise is not given to it.
+            own: what it has beyond those, which stays as it is.
+        """
+        self._names, self._own = dict(names), tuple(own)
+
     def set_state(
         self, state: Mapping[str, Tensor], *, in_place: bool = False, deadline_s: float = _STATE_DEADLINE_S
     ) -> None:
@@ -111,11 +121,13 @@ class Worker(WorkerProcess):
                 named stay as they are.
             deadline_s: seconds.
         """
+        if self._names is not None:
+            state = {self._names[name]: t for name, t in state.items() if name in self._names}
         size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192
         with Arena(size) as arena:
             tensors = [[name, slot_message(arena.place(t.detach().cpu()))] for name, t in state.items()]
             self._map(arena, deadline_s)
-            message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place}
+            message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place, "own": self._own}
             try:
                 self._connection.ask(message, deadline_s)
             finally:
@@ -136,9 +148,12 @@ class Worker(WorkerProcess):
         """Return parameters and buffers as they are now, by name."""
         take, parse = self._transfer.take, self._transfer.parse
         reply = self._transfer.copied_out({"op": "state"}, time.monotonic() + deadline_s)
-        described, offsets = parse(_STATE, reply, "tensors"), parse(OFFSETS, reply, "offsets")
+        described, offsets = parse(STATE, reply, "tensors"), parse(OFFSETS, reply, "offsets")
         tensors = take([(shape, dtype) for _, shape, dtype in described], offsets)
-        return {name: tensor for (name, _, _), tensor in zip(described, tensors, strict=True)}
+        held = {name: tensor for (name, _, _), tensor in zip(described, tensors, strict=True)}
+        if self._names is None:
+            return held
+        return {name: held[own] for name, own in self._names.items() if own in held}
 
     def seed(self, value: int, *, deadline_s: float = 10.0) -> None:
         """Seed torch's generators in the worker."""

@@ -67,7 +67,9 @@ class Worker:
             "fetch": lambda m: self._holder.fetch(m["index"], m["capacity"]),
             "facts": lambda m: self._holder.facts(m["index"]),
             "state": lambda m: self._holder.state(m["capacity"]),
-            "set_state": lambda m: self._holder.set_state(m["tensors"], in_place=m["in_place"]),
+            "set_state": lambda m: self._holder.set_state(
+                m["tensors"], in_place=m["in_place"], own=frozenset(m["own"])
+            ),
             "prepare": lambda _: self._holder.prepare(),
             "unmap": lambda m: self._holder.unmap(m["arena"]),
             "watch": lambda m: self._watch().turn(m["mode"]),

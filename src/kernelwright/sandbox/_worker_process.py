@@ -4,6 +4,7 @@ Covers: every operation ends by its deadline or the worker is killed; the proces
 Does not cover: what the answers mean.
 """
 
+import secrets
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from ._channel import Message
 from ._connection import Connection
 from ._memory import may_read
 from ._namespaces import BUILD_FOLDER
-from ._output_transfer import OutputTransfer
+from ._output_transfer import STATE, OutputTransfer
 from ._types import DRIVERS, Audit, Loaded, Payload, Seen, WatchMode
 
 _COUNT = TypeAdapter(int)
@@ -56,8 +57,10 @@ class WorkerProcess:
 
     def load(self, payload: Payload, threads: int, deadline_s: float) -> Loaded:
         """Load the payload; `Pool.worker` has done so already."""
+        seed = secrets.randbits(48)
         message: Message = {
             "op": "load",
+            "seed": seed,
             "candidate": payload.candidate.model_dump(mode="json"),
             "init": list(payload.init),
             "outputs": [o.model_dump(mode="json") for o in payload.outputs],
@@ -85,7 +88,10 @@ class WorkerProcess:
         if reply.get("content") != payload.candidate.key:
             raise self._connection.reject(f"loaded {str(reply.get('content'))[:40]!r}, not the candidate")
         prepares = reply.get("prepares") is True
-        self.loaded = Loaded(payload.candidate.key, payload.candidate.entry, setup_us, prepares)
+        state = self._transfer.parse(STATE, reply, "state")
+        self.loaded = Loaded(
+            payload.candidate.key, payload.candidate.entry, setup_us, prepares, seed=seed, state=state
+        )
         return self.loaded
 
     def audit(self, *, deadline_s: float = 10.0) -> Audit:

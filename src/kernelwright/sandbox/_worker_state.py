@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from ..languages import Language, executed_on, get_language
 from ..languages.prepared import Prepared, PreparedModule, prepared
@@ -98,7 +99,9 @@ class WorkerState:
         if self.watch is not None:
             kernel = self.watch.around(kernel, candidate.language)
         if self._style == "module":
+            torch.manual_seed(request["seed"])
             kernel = kernel(*request["init"]).to(self._device)
+            torch.seed()
             if kernel.training != (request["mode"] == "train"):
                 kernel.train(request["mode"] == "train")
         self._kernel = kernel
@@ -111,7 +114,12 @@ class WorkerState:
             self._gradient = Gradient(**request["gradient"])
         if silence is not None:
             silence()
-        return {"content": content, "symbol": candidate.entry, "prepares": self._prepared is not None}
+        return {
+            "content": content,
+            "symbol": candidate.entry,
+            "prepares": self._prepared is not None,
+            "state": self._described(),
+        }
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
         """Map shared memory; number 0 is this worker's own output region."""
@@ -225,13 +233,14 @@ class WorkerState:
         described = [[n, list(t.shape), _name(t.dtype)] for n, t in state.items()]
         return {"tensors": described, **self._copy_out(tensors, capacity)}
 
-    def set_state(self, tensors: list[Any], *, in_place: bool) -> Message:
+    def set_state(self, tensors: list[Any], *, in_place: bool, own: frozenset[str] = frozenset()) -> Message:
         """Take state by name: strict names, shapes and dtypes for modules, in order for everything else.
 
-        In place, tensors that are not named stay as they are.
+        In place, tensors that are not named stay as they are; a module's `own` ones always do.
         """
         given = {name: self._slot(slot, []).contiguous().clone() for name, slot in tensors}
         current = self._current_state()
+        kept = {name: current.pop(name) for name in own & current.keys()}
         if self._style == "module" or current:
             _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
         if in_place:
@@ -239,7 +248,7 @@ class WorkerState:
                 current[name].copy_(tensor)
         elif self._style == "module":
             replaced = self._prepared is not None
-            self._kernel.load_state_dict(given, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module
+            self._kernel.load_state_dict(given | kept, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module
         else:
             self._state = given
             if isinstance(self._prepared, Prepared):
@@ -322,6 +331,11 @@ class WorkerState:
 
     def _module_state(self) -> list[Tensor]:
         return list(self._current_state().values()) if self._style == "module" else []
+
+    def _described(self) -> list[Any]:
+        """Describe a module's state as it was made; of lazy layers, which have no sizes yet, nothing."""
+        made = self._current_state() if isinstance(self._kernel, torch.nn.Module) else {}
+        return [[n, list(t.shape), _name(t.dtype)] for n, t in made.items() if not is_lazy(t)]
 
     def _current_state(self) -> dict[str, Tensor]:
         if self._style != "module" or self._kernel is None:

@@ -22,10 +22,6 @@ _LACKS_GPU = re.compile(
 )
 """What torch says without a GPU where a kernel uses one."""
 _ASKS = re.compile(r"torch\.cuda\.is_available\(\)|\.is_cuda\b")
-_OTHER_NAMES = "state does not fit"
-"""How our judge begins where a kernel's weights have other names than the problem's."""
-_LATE = "runs: timeout"
-"""How it begins where a kernel gave no answer in time, which a busy machine can cause."""
 _RAISES = frozenset({"loads", "runs"})
 """Our checks that a kernel fails by raising."""
 SHRUNK = "it may be written for the declared sizes, and was judged at less"
@@ -67,15 +63,11 @@ def audit_all(
 
 
 def _run(suite: Suite, one: Published, runs: Setup, *, gpu: bool) -> Row:
-    """Judge a kernel; what this machine, our form of weights or shrunk sizes refuse is no verdict on it."""
+    """Judge a kernel; what this machine or shrunk sizes refuse is no verdict on it."""
     row = _judged(runs, one)
     if not gpu and _LACKS_GPU.search(f"{row.theirs.message}\n{row.ours.reason}"):
         return _read(suite, one, runs, NEEDS_GPU)
     reason = row.ours.reason
-    if _OTHER_NAMES in reason:
-        return row.model_copy(update={"ours": unknown(reason.partition("ValueError: ")[2], row.ours.run)})
-    if reason.startswith(_LATE):
-        return row.model_copy(update={"ours": unknown(reason, row.ours.run)})
     if row.sizes != "declared" and row.ours.failed and set(row.ours.failed) <= _RAISES:
         return row.model_copy(update={"ours": unknown(f"{SHRUNK}: {reason}", row.ours.run)})
     return row

@@ -11,12 +11,13 @@ from ..api.judge import judging
 from ..config import Settings
 from ..devices import detect
 from ..errors import KernelwrightError, StoreError, fault_of
-from ..records import CheckStatus, DecisionStatus, Task, VerdictStatus, content_key
+from ..records import CheckStatus, DecisionStatus, Split, Task, VerdictStatus, content_key
 from ..sandbox import Pool
 from ..search import Judgement
 from ..system.deadline import deadline
-from ..tasks import load_task
+from ..tasks import Problem, load_task
 from ._journal import Journal
+from ._late import ours_if_late, theirs_if_late
 from ._programs import ProgramForm, both_on_program
 from ._protocol import ForOtherHardware, Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
@@ -157,8 +158,12 @@ def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
 
     def work(task: Task, sides: Sides) -> None:
         sides.theirs = theirs_of(given, problem, task, text)
-        with judging(task, device=given.device, store=given.store) as ask:
-            sides.ours = ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+
+        def ours(store: Path | None) -> Ours:
+            with judging(task, device=given.device, store=store) as ask:
+                return ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+
+        sides.ours = ours_if_late(ours(given.store), ours, task)
 
     return row_of(given, problem, sides, work, minutes=given.minutes)
 
@@ -172,7 +177,16 @@ def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Sub
         if isinstance(given.suite, ForOtherHardware):
             why = given.suite.needs(made.text, given.data) or why
         return Theirs(status="unknown", message=why, flags=given.suite.flags(made.text))
-    found = their_verdict(script, given.pool, made.kernel)
+
+    def reference() -> Theirs | None:
+        plain = given.suite.submission(task, Problem(task).baseline("eager", task.split(Split.SEARCH)[0]))
+        asked = given.suite.script(task, plain.text, given.data, problem) if plain else None
+        return their_verdict(asked, given.pool, plain.kernel) if plain and asked else None
+
+    def apply() -> Theirs:
+        return their_verdict(script, given.pool, made.kernel)
+
+    found = theirs_if_late(apply(), apply, reference)
     return found.model_copy(update={"flags": (*given.suite.flags(made.text), *found.flags)})
 
 

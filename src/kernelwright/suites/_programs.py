@@ -207,6 +207,8 @@ def _theirs(suite: ProgramForm, program: Program, mine: Built, original: Built) 
     passed, count = 0, len(program.tests)
     for test in program.tests:
         if said := _wrong(suite, program, mine, test):
+            if said == _LATE and not _hangs(program, mine, original, test):
+                return Theirs(status="unknown", trials=count, message=_BUSY)
             status = "timeout" if said == _LATE else "wrong"
             return Theirs(status=status, passed=passed, trials=count, message=said)
         passed += 1
@@ -220,6 +222,9 @@ def _theirs(suite: ProgramForm, program: Program, mine: Built, original: Built) 
 
 
 _LATE = "it takes too long"
+_BUSY = (
+    "it took too long once; that is no verdict, as it did not when it was run again, or the original does too"
+)
 
 
 def _wrong(suite: ProgramForm, program: Program, built_one: Built, test: Trial) -> str:
@@ -237,7 +242,9 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
     draw = random.Random()
     for test in program.tests:
         first, second = (mine.run(program.command, test.stdin, program.limit_s) for _ in range(2))
-        if said := _differs(first, test):
+        if said := _differs(first, test) or (_LATE if second.late else ""):
+            if said == _LATE and not _hangs(program, mine, original, test):
+                return _undecided(_BUSY)
             return _ours(VerdictStatus.REJECTED, said, "tests")
         if test.expected is not None and first.output != second.output:
             return _ours(
@@ -250,6 +257,12 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
     elif any(test.expected is None for test in program.tests):
         return _undecided(_BY_ITSELF)
     return _timed(program, mine, original, draw)
+
+
+def _hangs(program: Program, mine: Built, original: Built, test: Trial) -> bool:
+    """Tell whether a program that was late is late again, where the original is not: a busy machine makes both late."""
+    late, plain = (one.run(program.command, test.stdin, program.limit_s).late for one in (mine, original))
+    return late and not plain
 
 
 def _differs(ran: Ran, test: Trial) -> str:

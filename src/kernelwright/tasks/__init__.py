@@ -8,6 +8,7 @@ from ._gradient import with_gradients
 from ._observed import aliases, in_other_mode, unvaried
 from ._problem import Outcome, Problem
 from ._target import Target, load_task, one_thread
+from ._weights import fit_state, listed
 from .forms.own import task
 from .inputs._draw import dtype_name
 from .numerics._choices import CHOICES, Recorded, Turned
@@ -32,8 +33,10 @@ __all__ = [
     "caveat",
     "description_of",
     "dtype_name",
+    "fit_state",
     "in_other_mode",
     "keeps_weights",
+    "listed",
     "load_candidate",
     "load_task",
     "measured_in",

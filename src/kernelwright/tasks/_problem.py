@@ -93,6 +93,12 @@ class Problem:
             return {}
         return self._state_model(workload).sample(seed)
 
+    def made(self, workload: Workload, seed: int) -> dict[str, torch.Tensor]:
+        """Return parameters and buffers as the module has them when it is made under torch's seed."""
+        entry = resolve(self.sources(workload))
+        made = construct(lambda: self._made(entry, workload), seed).state_dict()
+        return {name: value.detach() for name, value in made.items()}
+
     def init_arguments(self, workload: Workload) -> tuple[Argument, ...]:
         """Return the constructor arguments of the module's class; empty for a function."""
         return self._live.init_arguments(workload)

@@ -14,8 +14,9 @@ from typing import cast
 
 import torch
 
+from ..errors import WorkerError
 from ..languages import compiles_when_called, executed_on, executes, get_language
-from ..records import Build, Candidate, Workload
+from ..records import Build, Candidate, CheckStatus, Finding, Workload
 from ..sandbox import (
     Arena,
     Argument,
@@ -30,7 +31,7 @@ from ..sandbox import (
     WorkerFailure,
 )
 from ..system.waiting import PatientDeadline
-from ..tasks import Problem
+from ..tasks import Problem, fit_state, listed
 from ._case import Case, Oracle, Seeds
 
 _CALL_LIMIT_S = 20.0
@@ -49,6 +50,8 @@ _COMPILING = re.compile(
     r"compil|inductor|dynamo|triton|numba|jit|inline|exec|import_|getattr|ctypes|subprocess"
 )
 _SLACK_BYTES = 1 << 20
+_BY_WEIGHTS = frozenset({"correct", "state-unchanged"})
+"""Checks that fail where weights are given in each other's places."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Trial:
         self._audits: dict[str, Audit] = {}
         self._arena: Arena = pool.arena
         self._own_arena: Arena | None = None
+        self._guessed: tuple[str, ...] = ()
         self._first_busy_s = math.inf if _may_compile(candidate) else _FIRST_BUSY_S
         self.least_us = math.inf
         """The least time that a call has taken so far, its request included."""
@@ -194,7 +198,26 @@ class Trial:
             )
             self._deadline.watch(self._workers[key].pid)
             self._audits[key] = self._workers[key].audit()
+            if self.candidate.style == "module":
+                self._guessed += fit_state(self.problem, workload, self._workers[key])
         return self._workers[key]
+
+    def believed(self, found: Finding) -> Finding:
+        """Return a finding on the candidate's answer, unless it may be due to a guess about its weights.
+
+        Raises:
+            WorkerError: it may be.
+        """
+        if self._guessed and found.check in _BY_WEIGHTS and found.status is CheckStatus.FAIL:
+            raise WorkerError(
+                f"weights with names of their own that are made alike ({listed(self._guessed)} of the problem's) were "
+                f"given in their order, and with that the answer is wrong, which the order may be too: {found.message}"
+            )
+        return found
+
+    def right(self) -> None:
+        """Take note that it was right on secret weights: what was guessed of them is right, or does not matter."""
+        self._guessed = ()
 
     def audits(self) -> list[tuple[Audit, Audit]]:
         """Return each worker's audit just after loading and now."""

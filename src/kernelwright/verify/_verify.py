@@ -95,10 +95,13 @@ def verify(
     with Trial(
         oracle, candidate, build, pool, deadline=PatientDeadline(deadline_s, most_s), seeds=drawn
     ) as trial:
-        for found in _examine(trial, depth, disabled, ledger, on_right, hopeless_us):
-            ledger.add(found)
-            if ledger.over:
-                break
+        try:
+            for found in _examine(trial, depth, disabled, ledger, on_right, hopeless_us):
+                ledger.add(found)
+                if ledger.over:
+                    break
+        except WorkerError as error:
+            ledger.add(unknown(LOADS, str(error)))
     return _verdict(candidate, ledger, drawn.drawn)
 
 
@@ -159,9 +162,6 @@ def _examine(
         return
     try:
         trial.worker(search[0])
-    except WorkerError as error:
-        yield unknown(LOADS, str(error))
-        return
     except WorkerFailure as failure:
         yield blamed(trial, LOADS, failure)
         return
@@ -216,7 +216,8 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
     yield passed(RUNS)
     for check in CHECKS:
         if check.name not in disabled:
-            yield _placed(check.examine(seen), workload)
+            yield _placed(trial.believed(check.examine(seen)), workload)
+    trial.right()
     for found in _probes(trial, case, SWEEPS, disabled):
         yield _placed(found, workload)
 

@@ -4,6 +4,7 @@ from ...records import Finding
 from ...sandbox import Fetched
 from .._case import Case
 from .._error import error_against
+from .._explained import explained
 from .._protocol import Observation, failed, passed
 
 
@@ -37,7 +38,9 @@ def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") ->
         if not found.ok:
             where = f"output {i}: " if len(case.outputs) > 1 else ""
             figures = {k: v for k, v in (("error", found.error), ("norm", found.norm)) if v < float("inf")}
-            return failed(check, f"{when}{where}{found.message}", **figures)
+            return failed(
+                check, f"{when}{where}{found.message}{explained(output, tolerance, case)}", **figures
+            )
         worst, norm = max(worst, found.error), max(norm, found.norm)
     float32 = {"in_float32": 1.0} if case.in_float32 else {}
     return passed(check, error=worst, norm=norm, **float32)
