@@ -149,8 +149,12 @@ BYTES = replace(
 
 _RIGHT, _SUMS = "dtype[batch, groups * each, rows, columns]", "float32[batch, groups * each, rows]"
 _GIVEN = {
-    "gradient": _RIGHT, "lse_gradient": _SUMS, **_ARGUMENTS, "out": _RIGHT, "lse": f"{_SUMS} uniform(4, 6)",
+    "gradient": _RIGHT, "lse_gradient": _SUMS, **_ARGUMENTS, "q": f"{_ARGUMENTS['q']} normal(0.5)", "out": _RIGHT,
+    "lse": f"{_SUMS} uniform(4, 6)",
 }  # fmt: skip
+"""Log-sum-exps are not of the scores: the judge calls with four times the queries too, where one score would be so far
+above all others that a sum is one exponential, whose last bits another order of the product of 64 columns changes by
+more, in one draw of some tens, than is allowed."""
 GRADIENTS = Cases(
     op="attention_gradients",
     reference="gradients_as_given",
