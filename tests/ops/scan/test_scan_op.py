@@ -88,6 +88,14 @@ def test_attention_and_delta_rule_by_chunks_are_the_recurrences_of_float64(sizes
     )
 
 
+def test_a_decays_gradient_holds_nothing_that_must_cancel_however_far_keys_are_from_zero():
+    (q, k, v), rest = heads(1, 2, 130, 33, 20)
+    given = [q, k + 64, v, *rest, 0.5, torch.randn_like(v), torch.randn(2, 2, 33, 20)]
+    exact = reference.linear_backward(*wide(given))[3]
+    found, plain = (form(*given)[3] for form in (_ops._linear_backward, reference.linear_backward))
+    assert (found - exact).norm() <= 2 * (plain - exact).norm()
+
+
 @pytest.mark.parametrize("cut", [1, 7, 64, 100])
 def test_a_scan_goes_on_from_the_state_of_an_earlier_call(cut):
     whole = selective(120, 19, 4)
