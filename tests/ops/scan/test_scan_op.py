@@ -171,6 +171,21 @@ def test_what_lies_between_neighbours_is_exact_however_far_both_have_come():
     torch.testing.assert_close(out.double(), exact, rtol=3e-7, atol=0.0)
 
 
+@pytest.mark.parametrize("place", [9, 17, 40, 69])
+def test_no_row_sees_an_infinity_or_a_nan_of_a_later_one(place):
+    (q, k, v), (decay, state) = heads(1, 2, 70, 16, 20)
+    beta, other = torch.rand(decay.shape), v.clone()
+    other[:, :, place], other[:, :, place + 1 :] = torch.inf, torch.nan
+    for form, rest in ((_ops.linear, ()), (_ops.delta, (beta,))):
+        one, two = (form(q, k, x, *rest, decay, state, 1.0)[0] for x in (v, other))
+        assert torch.equal(one[:, :, :place], two[:, :, :place])
+    slope, after = torch.randn_like(v), torch.randn_like(state)
+    spoilt = slope.clone()
+    spoilt[:, :, :place] = torch.nan
+    one, two = (_ops._linear_backward(q, k, v, decay, state, 1.0, x, after)[2] for x in (slope, spoilt))
+    assert torch.equal(one[:, :, place:], two[:, :, place:])
+
+
 def test_a_decay_of_minus_infinity_forgets_all_that_was():
     rows, (_, state) = heads(1, 1, 70, 3, 4)
     decay = torch.zeros(rows[2].shape[:3])
