@@ -16,11 +16,13 @@ _ODD = (
 """Rows, clusters and columns: ones, primes, one next to each width of a tile, long rows, more clusters than rows."""
 
 _TYPES = ("float32", "bfloat16", "float32", "float16")
+_LAYOUTS = ("contiguous", "transposed", "strided")
 _VERIFIED = [
-    {"rows": n, "clusters": k, "columns": d, "dtype": _TYPES[i % 4]} for i, (n, k, d) in enumerate(_ODD)
+    {"rows": n, "clusters": k, "columns": d, "dtype": _TYPES[i % 4], "layout": _LAYOUTS[i % 3]}
+    for i, (n, k, d) in enumerate(_ODD)
 ]
 _TENSORS = {
-    "x": "dtype[rows, columns] integers(-9, 10)",
+    "x": "dtype[rows, columns] layout integers(-9, 10)",
     "centroids": "dtype[clusters, columns] integers(-9, 10)",
 }
 _APART = {
@@ -34,9 +36,9 @@ ASSIGN = Cases(
     reference="assign",
     arguments=_TENSORS,
     timed=[
-        {"rows": 50_000, "clusters": 64, "columns": 32, "dtype": "float32"},
-        {"rows": 20_000, "clusters": 256, "columns": 64, "dtype": "float32"},
-        {"rows": 4_000, "clusters": 1000, "columns": 100, "dtype": "bfloat16"},
+        {"rows": 50_000, "clusters": 64, "columns": 32, "dtype": "float32", "layout": "contiguous"},
+        {"rows": 20_000, "clusters": 256, "columns": 64, "dtype": "float32", "layout": "contiguous"},
+        {"rows": 4_000, "clusters": 1000, "columns": 100, "dtype": "bfloat16", "layout": "contiguous"},
     ],
     verified=_VERIFIED,
     regimes=(),
