@@ -183,8 +183,28 @@ def test_a_worker_that_closes_its_memory_gains_nothing(pool: Pool) -> None:
             assert failure.kind is FailureKind.PROTOCOL
 
 
-def test_a_judge_that_was_paused_itself_looks_once_more(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_freeze, "_LIMIT_S", -1.0)
+@pytest.mark.parametrize(("stopped", "found"), [(200, True), (None, False)])
+def test_a_pause_of_the_machine_is_no_time_that_a_worker_had_to_stop_in(
+    monkeypatch: pytest.MonkeyPatch, stopped: int | None, found: bool
+) -> None:
+    now, looks = [0.0], [0]
+
+    def at_work(_: int) -> bool:
+        looks[0] += 1
+        now[0] += 600.0 if looks[0] == 3 else 0.01
+        return stopped is not None and looks[0] >= stopped
+
+    monkeypatch.setattr(_freeze.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_freeze.time, "sleep", lambda _: None)
+    monkeypatch.setattr(_freeze, "_stopped", at_work)
+    assert _freeze.Freezer(-1, -1).settle() is found
+    assert looks[0] < 2100
+
+
+def test_a_worker_that_is_stopped_and_one_that_goes_on_are_told_apart(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_freeze, "_LIMIT_S", 0.2)
     with pool.worker(payload(HEAD + "def run(x): return x + 1\n")) as worker:
         process = psutil.Process(worker.pid)
         process.suspend()

@@ -16,6 +16,8 @@ import time
 _LIMIT_S = 20.0
 _POLL_S = 2e-5
 """Seconds between two looks at whether all threads have stopped: on a busy machine they need the core to do it."""
+_STEP_S = 0.05
+"""Seconds that count at most between two looks: a machine that was paused leaves the worker no core meanwhile."""
 _STOPPED = frozenset((b"T", b"t", b"Z", b"X", b"D"))
 """States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
 
@@ -37,11 +39,10 @@ class Freezer:
 
     def settle(self) -> bool:
         """Stop what is below, and wait until no thread of any of it runs; false where one goes on."""
-        deadline, late = time.monotonic() + _LIMIT_S, False
-        while not late:
-            late = (
-                time.monotonic() >= deadline
-            )  # one look comes after it: a machine may have been paused until then
+        waited_s, looked = 0.0, time.monotonic()
+        while waited_s < _LIMIT_S:
+            now = time.monotonic()
+            waited_s, looked = waited_s + min(now - looked, _STEP_S), now
             if not _stopped(self._pid):
                 time.sleep(_POLL_S)
                 continue  # it may start more; what is below is looked for once it cannot

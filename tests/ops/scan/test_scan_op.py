@@ -88,6 +88,14 @@ def test_attention_and_delta_rule_by_chunks_are_the_recurrences_of_float64(sizes
     )
 
 
+def test_a_decays_gradient_holds_nothing_that_must_cancel_however_far_keys_are_from_zero():
+    (q, k, v), rest = heads(1, 2, 130, 33, 20)
+    given = [q, k + 64, v, *rest, 0.5, torch.randn_like(v), torch.randn(2, 2, 33, 20)]
+    exact = reference.linear_backward(*wide(given))[3]
+    found, plain = (form(*given)[3] for form in (_ops._linear_backward, reference.linear_backward))
+    assert (found - exact).norm() <= 2 * (plain - exact).norm()
+
+
 @pytest.mark.parametrize("cut", [1, 7, 64, 100])
 def test_a_scan_goes_on_from_the_state_of_an_earlier_call(cut):
     whole = selective(120, 19, 4)
@@ -161,6 +169,21 @@ def test_what_lies_between_neighbours_is_exact_however_far_both_have_come():
     out, _ = scan.linear_attention(one, one, one, decay=decay)
     exact, _ = reference.linear(*wide([one, one, one, decay]))
     torch.testing.assert_close(out.double(), exact, rtol=3e-7, atol=0.0)
+
+
+@pytest.mark.parametrize("place", [9, 17, 40, 69])
+def test_no_row_sees_an_infinity_or_a_nan_of_a_later_one(place):
+    (q, k, v), (decay, state) = heads(1, 2, 70, 16, 20)
+    beta, other = torch.rand(decay.shape), v.clone()
+    other[:, :, place], other[:, :, place + 1 :] = torch.inf, torch.nan
+    for form, rest in ((_ops.linear, ()), (_ops.delta, (beta,))):
+        one, two = (form(q, k, x, *rest, decay, state, 1.0)[0] for x in (v, other))
+        assert torch.equal(one[:, :, :place], two[:, :, :place])
+    slope, after = torch.randn_like(v), torch.randn_like(state)
+    spoilt = slope.clone()
+    spoilt[:, :, :place] = torch.nan
+    one, two = (_ops._linear_backward(q, k, v, decay, state, 1.0, x, after)[2] for x in (slope, spoilt))
+    assert torch.equal(one[:, :, place:], two[:, :, place:])
 
 
 def test_a_decay_of_minus_infinity_forgets_all_that_was():

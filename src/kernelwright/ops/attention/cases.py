@@ -151,13 +151,16 @@ _RIGHT, _SUMS = "dtype[batch, groups * each, rows, columns]", "float32[batch, gr
 _GIVEN = {
     "gradient": _RIGHT, "lse_gradient": _SUMS, **_ARGUMENTS, "out": _RIGHT, "lse": f"{_SUMS} uniform(4, 6)",
 }  # fmt: skip
+"""The log-sum-exps are not of the scores, and the judge calls the smallest timed workload with queries that are four
+times as large, or 64 larger, too: it has a soft cap, without which exponentials there are beyond float32, or one in a
+sum is all of it, as none is of log-sum-exps that are its own."""
 GRADIENTS = Cases(
     op="attention_gradients",
     reference="gradients_as_given",
     arguments={**_GIVEN, "sinks": WHOLE.arguments["sinks"], "slopes": WHOLE.arguments["slopes"]},
     timed=[
         _sized(0, (1, 4, 1, 256, 256, 64, 64), scale=0.125),
-        _sized(0, (2, 2, 2, 100, 400, 64, 64), scale=0.25, soft_cap=3.0),
+        _sized(0, (2, 2, 2, 60, 200, 64, 64), scale=0.25, soft_cap=3.0),
     ],
     verified=[_sized(i, sizes, **_OPTIONS[1 + i % 2]) for i, sizes in enumerate(_ODD)],
     regimes=(),
@@ -166,7 +169,7 @@ MASKED_GRADIENTS = Cases(
     op="attention_gradients",
     reference="gradients_as_given",
     arguments={**_GIVEN, "ranges": MASKED.arguments["ranges"]},
-    timed=[_sized(0, (1, 4, 1, 256, 256, 64, 64), scale=0.125, many=2, masks=1, heads=1)],
+    timed=[_sized(0, (1, 4, 1, 256, 256, 64, 64), scale=0.25, soft_cap=3.0, many=2, masks=1, heads=1)],
     verified=[
         _sized(i, sizes, **_OPTIONS[1 + i % 2], many=1 + i % 3, masks=sizes[0] if i % 2 else 1,
                heads=sizes[1] * sizes[2] if i % 4 > 1 else 1)

@@ -1,4 +1,7 @@
-"""Workloads of convolutions: planes near a vector's width, windows that reach over the edge, strides, groups."""
+"""Workloads of convolutions: planes near a vector's width, windows that reach over the edge, strides, groups.
+
+Every third of the channels by themselves at stride 1 is of bfloat16, which has a kernel there alone.
+"""
 
 from .._core import Cases
 from .._core.cases import Sizes
@@ -17,6 +20,11 @@ _DENSE = (
     (1, 6, 10, 10, 6, 2, 2, 2), (3, 3, 8, 8, 10, 3, 1, 1), (1, 33, 3, 5, 4, 3, 3, 1), (1, 12, 1, 50, 7, 1, 5, 3),
 )  # fmt: skip
 """Items, channels, height, width, results, window, stride."""
+_GROUPED = (
+    (2, 6, 9, 11, 4, 3, 3, 1, 2), (1, 8, 7, 17, 16, 3, 3, 2, 4), (1, 12, 10, 10, 40, 1, 1, 1, 4),
+    (2, 9, 5, 33, 60, 2, 3, 1, 3), (1, 10, 16, 15, 6, 1, 1, 2, 2), (3, 4, 6, 7, 34, 5, 5, 1, 2),
+)  # fmt: skip
+"""As above, and groups: a few channels are summed, by themselves or for more than one tile of results."""
 
 
 def _sized(sizes: tuple[int, ...], depthwise: bool, number: int) -> Sizes:
@@ -33,6 +41,7 @@ def _sized(sizes: tuple[int, ...], depthwise: bool, number: int) -> Sizes:
         "results": results * channels if depthwise else results, "each": 1 if depthwise else channels,
         "groups": channels if depthwise else 1, "stride_y": stride, "stride_x": stride, **before, **after,
         "dilation_y": apart, "dilation_x": apart, "curve": number % 3,
+        "dtype": "bfloat16" if depthwise and stride == 1 and number % 3 == 2 else "float32",
     }  # fmt: skip
 
 
@@ -44,13 +53,19 @@ _TIMED = [
 ]
 _VERIFIED = [_sized(one, True, i) for i, one in enumerate(_DEPTHWISE)]
 _VERIFIED += [_sized(one, False, i) for i, one in enumerate(_DENSE)]
+_VERIFIED += [
+    {**_sized(one[:8], False, i), "each": one[1] // one[8], "groups": one[8]}
+    for i, one in enumerate(_GROUPED)
+]
+_TENSORS = {
+    "x": "dtype[items, channels, height, width] normal", "weight": "dtype[results, each, taps_y, taps_x] normal",
+    "bias": "dtype[results] normal",
+}  # fmt: skip
 CASES = (
+    Cases(op="conv", reference="conv", arguments=_TENSORS, timed=_TIMED, verified=_VERIFIED),
     Cases(
-        op="conv", reference="conv", timed=_TIMED, verified=_VERIFIED,
-        arguments={
-            "x": "float32[items, channels, height, width] normal",
-            "weight": "float32[results, each, taps_y, taps_x] normal", "bias": "float32[results] normal",
-        },
+        op="conv", reference="conv", arguments={n: _TENSORS[n] for n in ("x", "weight")}, timed=_TIMED[:1],
+        verified=_VERIFIED,
     ),
 )  # fmt: skip
-"""The cases of this family."""
+"""The cases of this family: with a bias, and without."""

@@ -15,30 +15,44 @@ _ODD = (
 )  # fmt: skip
 """Rows, clusters and columns: ones, primes, one next to each width of a tile, long rows, more clusters than rows."""
 
+_TYPES = ("float32", "bfloat16", "float32", "float16")
+_LAYOUTS = ("contiguous", "transposed", "strided")
+_VERIFIED = [
+    {"rows": n, "clusters": k, "columns": d, "dtype": _TYPES[i % 4], "layout": _LAYOUTS[i % 3]}
+    for i, (n, k, d) in enumerate(_ODD)
+]
+_TENSORS = {
+    "x": "dtype[rows, columns] layout integers(-9, 10)",
+    "centroids": "dtype[clusters, columns] integers(-9, 10)",
+}
+_APART = {
+    "x": _TENSORS["x"], "centroids": "float32[clusters, columns] integers(-9, 10)",
+    "shift": "float32[columns] integers(-3, 4)",
+}  # fmt: skip
+"""Centroids that are finer than the rows, as an estimator has them, and what is subtracted from each row."""
+
 ASSIGN = Cases(
     op="kmeans_assign",
     reference="assign",
-    arguments={
-        "x": "dtype[rows, columns] integers(-9, 10)",
-        "centroids": "dtype[clusters, columns] integers(-9, 10)",
-    },
+    arguments=_TENSORS,
     timed=[
-        {"rows": 50_000, "clusters": 64, "columns": 32, "dtype": "float32"},
-        {"rows": 20_000, "clusters": 256, "columns": 64, "dtype": "float32"},
-        {"rows": 4_000, "clusters": 1000, "columns": 100, "dtype": "bfloat16"},
+        {"rows": 50_000, "clusters": 64, "columns": 32, "dtype": "float32", "layout": "contiguous"},
+        {"rows": 20_000, "clusters": 256, "columns": 64, "dtype": "float32", "layout": "contiguous"},
+        {"rows": 4_000, "clusters": 1000, "columns": 100, "dtype": "bfloat16", "layout": "contiguous"},
     ],
-    verified=[{"rows": n, "clusters": k, "columns": d} for n, k, d in _ODD],
+    verified=_VERIFIED,
     regimes=(),
 )
-
+SHIFTED = Cases(
+    op="kmeans_assign", reference="assign", arguments=_APART, timed=ASSIGN.timed[1:2], verified=_VERIFIED, regimes=(),
+)  # fmt: skip
 STEP = Cases(
-    op="kmeans_step",
-    reference="step",
-    arguments=ASSIGN.arguments,
-    timed=ASSIGN.timed[:2],
-    verified=ASSIGN.verified,
-    regimes=(),
-)
+    op="kmeans_step", reference="step", arguments=_TENSORS, timed=ASSIGN.timed[:2], verified=_VERIFIED, regimes=(),
+)  # fmt: skip
+WEIGHTED = Cases(
+    op="kmeans_step", reference="step", arguments=_APART | {"weights": "float32[rows] integers(0, 4)"},
+    timed=ASSIGN.timed[1:2], verified=_VERIFIED, regimes=(),
+)  # fmt: skip
 
-CASES = (ASSIGN, STEP)
+CASES = (ASSIGN, SHIFTED, STEP, WEIGHTED)
 """The cases of this family."""

@@ -1,5 +1,7 @@
 """Workloads of losses over large vocabularies, and of their gradients."""
 
+from dataclasses import replace
+
 from .._core import Cases
 
 _ODD = (
@@ -11,44 +13,81 @@ _ODD = (
 )  # fmt: skip
 """Rows, vocabulary, columns: ones, primes, one next to each chunk, block and width of a tile."""
 
-LOSSES = Cases(
-    op="linear_cross_entropy",
-    reference="linear_cross_entropy",
-    arguments={
-        "x": "dtype[rows, columns]",
-        "weight": "dtype[vocabulary, columns]",
-        "target": "int64[rows] index(vocabulary)",
-    },
-    timed=[
-        {"rows": 512, "vocabulary": 8192, "columns": 65, "dtype": "float32"},
-        {"rows": 256, "vocabulary": 32000, "columns": 128, "dtype": "float32"},
-    ],
-    verified=[{"rows": n, "vocabulary": v, "columns": d} for n, v, d in _ODD],
-)
-
+_TYPES = ("float32", "bfloat16", "float32", "float16")
+_LAYOUTS = ("contiguous", "transposed", "strided")
 _SETTINGS: tuple[dict[str, int | float], ...] = (
     {"ignore_index": -100, "label_smoothing": 0.0, "z_loss": 0.0, "softcap": 0.0},
     {"ignore_index": 0, "label_smoothing": 0.1, "z_loss": 0.0, "softcap": 4.0},
     {"ignore_index": -1, "label_smoothing": 0.2, "z_loss": 0.3, "softcap": 0.0},
 )
+LOSSES = Cases(
+    op="linear_cross_entropy",
+    reference="linear_cross_entropy",
+    arguments={
+        "x": "dtype[rows, columns] layout",
+        "weight": "dtype[vocabulary, columns] layout",
+        "target": "int64[rows] index(vocabulary)",
+    },
+    timed=[
+        {"rows": 512, "vocabulary": 8192, "columns": 65, "dtype": "float32", "layout": "contiguous"},
+        {"rows": 256, "vocabulary": 32000, "columns": 128, "dtype": "float32", "layout": "contiguous"},
+    ],
+    verified=[
+        {
+            "rows": n,
+            "vocabulary": v,
+            "columns": d,
+            "dtype": _TYPES[i % 4],
+            "layout": _LAYOUTS[i // 2 % 3],
+            **_SETTINGS[i % 3],
+        }
+        for i, (n, v, d) in enumerate(_ODD)
+    ],
+)
+BIASED = replace(
+    LOSSES,
+    arguments={**LOSSES.arguments, "bias": "float32[vocabulary]"},
+    timed=[{**LOSSES.timed[0], **_SETTINGS[1]}],
+)
 GRADIENTS = Cases(
     op="linear_cross_entropy_gradients",
     reference="gradients",
     arguments={
-        "x": "float32[rows, columns]",
-        "weight": "float32[vocabulary, columns]",
+        "x": "dtype[rows, columns] layout",
+        "weight": "dtype[vocabulary, columns] layout",
         "target": "int64[rows] index(vocabulary)",
         "bias": "float32[vocabulary]",
         "scale": "float32[rows] uniform(0.5, 2)",
     },
     timed=[
-        {"rows": 128, "vocabulary": 2000, "columns": 65, **_SETTINGS[1]},
-        {"rows": 64, "vocabulary": 4000, "columns": 64, **_SETTINGS[0]},
+        {
+            "rows": 128,
+            "vocabulary": 2000,
+            "columns": 65,
+            "dtype": "float32",
+            "layout": "contiguous",
+            **_SETTINGS[1],
+        },
+        {
+            "rows": 64,
+            "vocabulary": 4000,
+            "columns": 64,
+            "dtype": "float32",
+            "layout": "contiguous",
+            **_SETTINGS[0],
+        },
     ],
     verified=[
-        {"rows": n, "vocabulary": min(v, 300), "columns": d, **_SETTINGS[i % 3]}
+        {
+            "rows": n,
+            "vocabulary": min(v, 300),
+            "columns": d,
+            "dtype": _TYPES[i % 4],
+            "layout": _LAYOUTS[i // 2 % 3],
+            **_SETTINGS[i % 3],
+        }
         for i, (n, v, d) in enumerate(_ODD)
     ],
 )
-CASES = (LOSSES, GRADIENTS)
+CASES = (LOSSES, BIASED, GRADIENTS)
 """The cases of this family."""

@@ -17,22 +17,63 @@ _ODD = (
 )  # fmt: skip
 """Rows, points, columns, neighbours."""
 _TYPES = ("float32", "float32", "bfloat16", "float16")
+_LAYOUTS = ("contiguous", "transposed", "strided")
 
 NEAREST = Cases(
     op="neighbours_nearest",
     reference="nearest",
     arguments={
-        "x": "dtype[rows, columns] integers(-5, 6)",
-        "points": "dtype[many, columns] integers(-5, 6)",
+        "x": "dtype[rows, columns] layout integers(-5, 6)",
+        "points": "dtype[many, columns] layout integers(-5, 6)",
     },
     timed=[
-        {"rows": 512, "many": 20_000, "columns": 64, "count": 10, "metric": 0, "dtype": "float32"},
-        {"rows": 200, "many": 3000, "columns": 20, "count": 30, "metric": 1, "dtype": "float32"},
-        {"rows": 100, "many": 1000, "columns": 3, "count": 10, "metric": 0, "dtype": "float32"},
-        {"rows": 3, "many": 2000, "columns": 40, "count": 20, "metric": 0, "dtype": "float32"},
+        {
+            "rows": 512,
+            "many": 20_000,
+            "columns": 64,
+            "count": 10,
+            "metric": 0,
+            "dtype": "float32",
+            "layout": "contiguous",
+        },
+        {
+            "rows": 200,
+            "many": 3000,
+            "columns": 20,
+            "count": 30,
+            "metric": 1,
+            "dtype": "float32",
+            "layout": "contiguous",
+        },
+        {
+            "rows": 100,
+            "many": 1000,
+            "columns": 3,
+            "count": 10,
+            "metric": 0,
+            "dtype": "float32",
+            "layout": "contiguous",
+        },
+        {
+            "rows": 3,
+            "many": 2000,
+            "columns": 40,
+            "count": 20,
+            "metric": 0,
+            "dtype": "float32",
+            "layout": "contiguous",
+        },
     ],
     verified=[
-        {"rows": n, "many": m, "columns": d, "count": k, "metric": (0, 1, 0)[i % 3], "dtype": _TYPES[i % 4]}
+        {
+            "rows": n,
+            "many": m,
+            "columns": d,
+            "count": k,
+            "metric": (0, 1, 0)[i % 3],
+            "dtype": _TYPES[i % 4],
+            "layout": _LAYOUTS[i // 2 % 3],
+        }
         for i, (n, m, d, k) in enumerate(_ODD)
     ],
     regimes=(),

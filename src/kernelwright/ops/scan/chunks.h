@@ -25,19 +25,35 @@ struct LinearShape {
 };
 
 // Where a product has its triangle: of the left factor's columns, or of the result's, those up to a row's own count; or of
-// the left factor those from a row's own on.
+// the left factor those from a row's own on. The left factor is then square.
 enum class Triangle { kNone, kDepth, kResult, kDepthFrom };
+
+// c[r] += a[r, d] . b[d] over d up to r, or from r on, of a few rows: what is beyond is no factor, be it infinite.
+template <int V>
+void product_corner(int64_t rows, const float* a, int64_t a_row, const float* b, int64_t b_row, float* c, int64_t c_row,
+                    bool from) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int v = 0; v < V; ++v) {
+      F sum = load(c + r * c_row + v * W, Full{});
+      for (int64_t d = from ? r : 0; d < (from ? rows : r + 1); ++d)
+        sum = fma(load(b + d * b_row + v * W, Full{}), a[r * a_row + d], sum);
+      store(c + r * c_row + v * W, sum, Full{});
+    }
+}
 
 template <int V>
 void product_columns(int64_t m, int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_row, float* c,
                      int64_t c_row, bool add, Triangle triangle, int64_t column) {
   constexpr int R = kTileRows;
   for (int64_t i = 0; i < m; i += R) {
-    const int64_t rows = std::min<int64_t>(R, m - i), from = triangle == Triangle::kDepthFrom ? i : 0;
+    const int64_t rows = std::min<int64_t>(R, m - i), from = triangle == Triangle::kDepthFrom ? i + rows : 0;
     if (triangle == Triangle::kResult && column >= i + rows) continue;
-    const int64_t to = triangle == Triangle::kDepth ? std::min(depth, i + rows) : depth;
+    const int64_t to = triangle == Triangle::kDepth ? i : depth;
     packed_rows<R, V>(rows, a + i * a_row + from, a_row, b + from * b_row, b_row, int64_t{W}, to - from, c + i * c_row, c_row,
                       add, Full{});
+    if (triangle == Triangle::kDepth || triangle == Triangle::kDepthFrom)
+      product_corner<V>(rows, a + i * a_row + i, a_row, b + i * b_row, b_row, c + i * c_row, c_row,
+                        triangle == Triangle::kDepthFrom);
   }
 }
 

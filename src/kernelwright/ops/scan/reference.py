@@ -68,22 +68,16 @@ def _gradients(
     slopes: tuple[T, T | None],
 ) -> list[T]:
     """Return the gradients of a recurrence for its tensors, empty where none was given."""
-    again = torch.is_grad_enabled()  # gradients of gradients are asked for
-    with torch.enable_grad():
-        leaves = [
-            (x if again and x.requires_grad else x.detach().requires_grad_())
-            if isinstance(x, torch.Tensor)
-            else None
-            for x in given
-        ]
-        outs = form(*leaves, *rest)
-        used = [x for x in leaves if x is not None]
-        pairs = [(o, s) for o, s in zip(outs, slopes, strict=True) if s is not None and o.requires_grad]
-        found = iter(torch.autograd.grad(
-            [o for o, _ in pairs], used, [s for _, s in pairs], create_graph=again, allow_unused=True,
-            materialize_grads=True,
-        ))  # fmt: skip
-    return [slopes[0].new_empty(0) if x is None else next(found) for x in leaves]
+    held, asked = [x is not None for x in given], [slope is not None for slope in slopes]
+
+    def called(*leaves: T) -> tuple[T, ...]:
+        rows = iter(leaves)
+        outs = form(*(next(rows) if one else None for one in held), *rest)
+        return tuple(out for out, one in zip(outs, asked, strict=True) if one)
+
+    _, backward = torch.func.vjp(called, *(x for x in given if x is not None))
+    found = iter(backward(tuple(slope for slope in slopes if slope is not None)))
+    return [next(found) if one else slopes[0].new_empty(0) for one in held]
 
 
 def selective_backward(
