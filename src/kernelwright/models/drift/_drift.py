@@ -282,5 +282,7 @@ def _rows(output: Any) -> Tensor:
     if isinstance(output, Tensor) and output.is_complex():
         output = torch.view_as_real(output.resolve_conj()).flatten(-2)
     if not isinstance(output, Tensor) or not output.is_floating_point():
-        raise InputError(f"a call returned {type(output).__name__}; expected a tensor of floats or complex numbers")
+        raise InputError(
+            f"a call returned {type(output).__name__}; expected a tensor of floats or complex numbers"
+        )
     return output.reshape(-1, output.shape[-1]) if output.dim() else output.reshape(1, 1)
