@@ -1,5 +1,7 @@
 """How fast products run in programs here: what a bound becomes with it, and that it is measured once."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kernelwright.config import Settings
@@ -8,7 +10,7 @@ from kernelwright.models import _plan as planning
 from kernelwright.models import _reach as reaching
 from kernelwright.models import load_model
 from kernelwright.models._reach import reach_of, reached_us
-from kernelwright.records import Bound, BoundTerm
+from kernelwright.records import Bound, BoundTerm, BuildStatus
 
 
 def term(name, amount, peak, unit="flop", kind="ports"):
@@ -42,12 +44,30 @@ def test_the_rate_of_products_is_measured_once_and_lies_near_the_peak(tmp_path, 
 
 
 @pytest.mark.needs("C++ compiler")
-def test_a_machine_whose_products_are_slow_promises_less_of_one_program(small, monkeypatch):
-    loaded, expected = load_model(small), []
+def test_a_machine_whose_products_are_slow_promises_less_of_one_program_and_of_regions(small, monkeypatch):
+    loaded, expected, parts = load_model(small), [], []
     for per_s in (1e15, 1e8):
         planted = Peak(value=per_s, unit="flop", source="planted")
         monkeypatch.setattr(planning, "reach_of", lambda _, planted=planted: planted)
         made = planning.planned(loaded, device=detect("cpu")).plan
         expected.append(made.whole.gain.expected / made.time_us)
         assert made.whole.reach_us >= made.whole.bound_us
-    assert expected[1] < expected[0]
+        row = next(r for r in made.regions if r.label == "layers.0")
+        parts.append(row.gain.expected / row.time_us)
+    assert expected[1] < expected[0] and parts[1] < parts[0]
+
+
+def test_the_fastest_of_many_calls_counts_for_a_busy_machine_slows_some(monkeypatch):
+    took = iter([5e-3] * 100 + [2e-3] + [5e-3] * 1000)
+    clock = [0.0]
+
+    def call(_):
+        clock[0] += next(took)
+
+    library = SimpleNamespace(get_function=lambda name: call)
+    monkeypatch.setattr(reaching, "load_library", lambda path: library)
+    build = SimpleNamespace(status=BuildStatus.OK, artefact="")
+    monkeypatch.setattr(reaching, "get_language", lambda name: SimpleNamespace(build=lambda _: build))
+    monkeypatch.setattr(reaching.time, "thread_time", lambda: clock[0])
+    found = reaching._measured(None, SimpleNamespace(cores=1))
+    assert found.value == pytest.approx(2 * 64 * (8 << 20) / 4 / 2e-3)

@@ -166,7 +166,7 @@ def _looked(
     for piece in captured.pieces:
         in_piece = regions_of(piece)
         native += in_piece.native
-        look = Look(piece, times[piece.name], device, peaks, rates)
+        look = Look(piece, times[piece.name], device, peaks, rates, reach_of(device))
         for region in look.worth(in_piece.regions):
             if len(found) >= _MOST_LOOKED or time.process_time() > end:
                 break

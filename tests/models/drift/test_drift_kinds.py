@@ -1,4 +1,4 @@
-"""Models of complex numbers and recurrent layers are judged: planted drifts are found, other honest forms are the same."""
+"""Models of complex numbers and of LSTMs are judged: planted drifts are found, other honest forms are the same."""
 
 import copy
 
@@ -50,12 +50,12 @@ class Steps(nn.Module):
         self.lstm, self.order, self.first_cell, self.sigmoid = lstm, order, first_cell, sigmoid
 
     def forward(self, x):
-        l, states = self.lstm, []
-        h = x.new_zeros(len(x), l.hidden_size)
+        lstm, states = self.lstm, []
+        h = x.new_zeros(len(x), lstm.hidden_size)
         c = torch.full_like(h, self.first_cell)
         for row in x.unbind(1):
-            gates = torch.cat((row, h), -1) @ torch.cat((l.weight_ih_l0, l.weight_hh_l0), -1).T
-            parts = (gates + (l.bias_ih_l0 + l.bias_hh_l0)).chunk(4, -1)
+            gates = torch.cat((row, h), -1) @ torch.cat((lstm.weight_ih_l0, lstm.weight_hh_l0), -1).T
+            parts = (gates + (lstm.bias_ih_l0 + lstm.bias_hh_l0)).chunk(4, -1)
             i, f, g, o = (parts[n] for n in self.order)
             c = self.sigmoid(f) * c + self.sigmoid(i) * torch.tanh(g)
             h = self.sigmoid(o) * torch.tanh(c)
