@@ -114,12 +114,18 @@ def _cast(value: Any, dtype: torch.dtype, wide: torch.dtype) -> Any:
 
 def exact_of(model: Any) -> Callable[[Callable[[Any], Any]], Any]:
     """Return what calls with the model in float64, its parameters and buffers as exact as they are stored."""
-    wide = copy.deepcopy(model)._apply(widen) if isinstance(model, nn.Module) else model
+    wide = _widened(model) if isinstance(model, nn.Module) else model
 
     def call(use: Callable[[Any], Any]) -> Any:
         return in_float64(lambda: use(wide))
 
     return call
+
+
+def _widened(model: nn.Module) -> nn.Module:
+    apply: Any = copy.deepcopy(model)._apply  # `double` leaves complex numbers as they are
+    wide: nn.Module = apply(widen)
+    return wide
 
 
 def ways_of(dtype: torch.dtype, draws: int, seed: int) -> list[Way]:

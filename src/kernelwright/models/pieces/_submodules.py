@@ -60,7 +60,7 @@ class Submodules:
                 and any(held <= wanted for wanted in self._wanted)
                 and _is_pure(module)
             ):
-                module.forward = _Place(module, self)  # type: ignore[method-assign]  # an attribute of this instance
+                module.forward = _Place(module, self)
                 self._places.append(module)
 
     @property
