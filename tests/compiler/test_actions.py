@@ -1,6 +1,6 @@
 """Macro actions: legal where they say, the same meaning after as before, recorded, replayed, taken back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +37,7 @@ from kernelwright.compiler.printers import cpp, forms_of
 from kernelwright.compiler.tile import Loop, NativeCall, products, run_program, statements, touched
 from kernelwright.devices import detect
 from kernelwright.propose import Request
-from kernelwright.propose.schedule import ScheduleProposer
+from kernelwright.propose.schedule import FIRST, ScheduleProposer
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import record_function
@@ -484,6 +484,14 @@ def test_a_proposal_goes_on_past_actions_and_leaves_that_raise(monkeypatch):
     assert [template.name for template in ScheduleProposer().propose(request)] == names
     left = [line.partition(" failed")[0] for line in said]
     assert left == ["schedule: raising", f"schedule: {spoilt.removeprefix('schedule/')} in cpp"]
+
+
+def test_a_proposal_begins_with_the_schedules_that_are_named():
+    request = Request(Problem(load_task("examples/swiglu.py")), detect("cpu"), (), ("cpp",))
+    names = [template.name for template in ScheduleProposer().propose(request)]
+    first = replace(request, options={FIRST: (names[-1], "no schedule")})
+    named = [template.name for template in ScheduleProposer().propose(first)]
+    assert len(names) > 1 and named == [names[-1], *names[:-1]]
 
 
 def test_a_fused_start_that_raises_leaves_what_is_done_to_it(monkeypatch):

@@ -28,10 +28,12 @@ from kernelwright.models import (
 from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
 from kernelwright.models._look import gain_of
-from kernelwright.models._pilot import forecast_of
+from kernelwright.models._pilot import Pilot, forecast_of
 from kernelwright.records import Candidate, DecisionStatus, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
+
+PILOT = Pilot(0.5, ("schedule/fused",))
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
-    monkeypatch.setattr(_whole, "piloted", lambda task, seconds: 0.5 if seconds > 60 else None)
+    monkeypatch.setattr(_whole, "piloted", lambda task, seconds: PILOT if seconds > 60 else None)
     monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
     return world
@@ -137,9 +139,12 @@ def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan, 
 def test_what_was_found_is_decided_on_in_all_minutes_that_are_left(
     world, small_plan, monkeypatch, pilot, most
 ):
-    monkeypatch.setattr(_whole, "piloted", lambda *_: pilot)
+    monkeypatch.setattr(_whole, "piloted", lambda *_: None if pilot is None else Pilot(pilot, ("b", "a")))
     world.optimize(small_plan.loaded, proposers=("library", "schedule"), minutes=10.0)
     whole, region = world.budgets[:2]
+    assert world.first[:2] == [("b", "a") if pilot else (), ()], (
+        "what was fastest in the pilot is tried first"
+    )
     assert world.searched[0].endswith("whole")
     assert whole.minutes == pytest.approx(most, abs=0.3), (
         "a program that is slower from the start has its share"

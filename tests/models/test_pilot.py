@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernelwright.models import _pilot, capture_model, load_model
-from kernelwright.models._pilot import forecast_of, piloted
+from kernelwright.models._pilot import Pilot, forecast_of, piloted, shares_of
 from kernelwright.models._whole_task import whole_task
 
 
@@ -23,13 +23,17 @@ def test_where_first_programs_are_slow_a_forecast_is_their_share_and_some_percen
 
 def test_a_pilot_that_does_not_end_in_time_tells_what_it_timed_until_then(monkeypatch):
     def cut(*_, timeout, **__):
-        told = b'{"share": 0.7}\n{"share": 0.5}\n{"sha' if timeout > 1.0 else None
+        told = (
+            b'{"share": 0.5, "program": "a"}\n{"share": 0.4, "program": "b"}\n{"share": 0.'
+            if timeout > 1
+            else None
+        )
         raise subprocess.TimeoutExpired("pilot", timeout, output=told)
 
     monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
     monkeypatch.setattr(subprocess, "run", cut)
     task = SimpleNamespace(to_json=lambda: "{}")
-    assert piloted(task, 30.0) == 0.5 and piloted(task, 0.5) is None
+    assert piloted(task, 30.0) == Pilot(0.4, ("b", "a")) and piloted(task, 0.5) is None
 
 
 @pytest.mark.long
@@ -40,5 +44,8 @@ def test_first_programs_are_timed_in_a_process_of_their_own_unless_the_machine_i
     monkeypatch.setattr(_pilot, "got_share", lambda: 0.1)
     assert piloted(task, 300.0) is None
     monkeypatch.setattr(_pilot, "got_share", lambda: 1.0)
-    assert 0.0 < piloted(task, 300.0) < 1.0, "twelve operators of a few microseconds each become one call"
+    assert 0.0 < piloted(task, 300.0).share < 1.0, (
+        "twelve operators of a few microseconds each become one call"
+    )
     assert piloted(task, 0.1) is None
+    assert len(list(shares_of(task, 0.0))) == 1, "no second one is begun that would end too late"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from kernelwright.devices import detect
 from kernelwright.models import optimize_model
+from kernelwright.propose.schedule import FIRST
 from kernelwright.records import Candidate, DecisionStatus, Interval, RunStatus, SourceFile
 from kernelwright.store import Store
 
@@ -17,12 +18,13 @@ class World:
     def __init__(self, folder):
         self.folder, self.store = folder, folder / "store"
         self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
-        self.final, self.budgets = DecisionStatus.IMPROVED, []
+        self.final, self.budgets, self.first = DecisionStatus.IMPROVED, [], []
 
     def search(self, task, *, budget, **options):
         assert budget.minutes > 0 and options["store"] == self.store
         self.searched.append(task.name)
         self.budgets.append(budget)
+        self.first.append(options.get("more", {}).get(FIRST, ()))
         speedup = self.found.get(task.name, 1.0)
         if isinstance(speedup, Exception):
             raise speedup

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from ..bound import Rates, bound
-from ..devices import Device, Peaks
+from ..devices import Device, Peak, Peaks
 from ..tasks import Problem
 from ..tasks.capture import trace
 from ._plan_records import Gain, PlannedRegion
+from ._reach import reached_us
 from ._regions import Region
 from ._task import region_sketch
 from ._timing import Timed
@@ -37,9 +38,27 @@ def gain_of(time_us: float, bound_us: float, closed: Sequence[float] = CLOSED) -
 class Look:
     """Looks at the regions of one graph."""
 
-    def __init__(self, capture: Capture, times: Timed, device: Device, peaks: Peaks, rates: Rates) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        times: Timed,
+        device: Device,
+        peaks: Peaks,
+        rates: Rates,
+        products: Peak | None,
+    ) -> None:
+        """Look at what is in a graph.
+
+        Args:
+            capture: The graph.
+            times: Its times.
+            device: What it runs on, its peaks and its rates.
+            peaks: See there.
+            rates: See there.
+            products: How fast products run in programs there, where it is known.
+        """
         self._capture, self._times = capture, times
-        self._device, self._peaks, self._rates = device, peaks, rates
+        self._device, self._peaks, self._rates, self._products = device, peaks, rates, products
 
     def worth(self, regions: Iterable[Region]) -> list[Region]:
         """Return the regions that take a share of the time, the most promising first."""
@@ -56,21 +75,21 @@ class Look:
         graph = trace(problem, workload)
         found = bound(problem, workload, self._device, self._peaks, self._rates, graph=graph)
         uses, time_us = len(region.units), self._time_us(region)
-        bound_us = uses * found.attainable_us
+        bound_us, reach_us = uses * found.attainable_us, uses * reached_us(found, self._products)
         return PlannedRegion(
             region=region.key, piece=self._capture.name, kind=region.kind, label=region.label, uses=uses,
             time_us=time_us,
-            share=min(time_us / self._times.whole_us, 1.0), bound_us=bound_us, limit=found.limit,
-            gain=gain_of(time_us, bound_us), cost_s=_SET_UP_S + _CALLS * time_us / uses / 1e6, chosen=False,
+            share=min(time_us / self._times.whole_us, 1.0), bound_us=bound_us, reach_us=reach_us, limit=found.limit,
+            gain=gain_of(time_us, reach_us), cost_s=_SET_UP_S + _CALLS * time_us / uses / 1e6, chosen=False,
         )  # fmt: skip
 
     def also(self, row: PlannedRegion, region: Region) -> PlannedRegion:
         """Return what may be expected of a region of another piece and of the equal one here, together."""
         uses, time_us = row.uses + len(region.units), row.time_us + self._time_us(region)
-        bound_us = row.bound_us * uses / row.uses
+        bound_us, reach_us = (one * uses / row.uses for one in (row.bound_us, row.reach_us or row.bound_us))
         return row.model_copy(update={
             "uses": uses, "time_us": time_us, "share": min(time_us / self._times.whole_us, 1.0),
-            "bound_us": bound_us, "gain": gain_of(time_us, bound_us),
+            "bound_us": bound_us, "reach_us": reach_us, "gain": gain_of(time_us, reach_us),
         })  # fmt: skip
 
     def _time_us(self, region: Region) -> float:

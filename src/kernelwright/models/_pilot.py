@@ -9,11 +9,11 @@ what it gained in other models.
 """
 
 import json
-import math
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -62,16 +62,26 @@ def forecast_of(share: float) -> tuple[float, float, float]:
     return low, expected, high
 
 
-def piloted(task: Task, seconds: float) -> float | None:
-    """Return the part of eager torch's time that the fastest of a model's first programs takes.
+@dataclass(frozen=True)
+class Pilot:
+    """What was seen of a model's first programs."""
+
+    share: float
+    """Part of eager torch's time that the fastest takes."""
+    programs: tuple[str, ...]
+    """Names of those that answered right, the fastest first."""
+
+
+def piloted(task: Task, seconds: float) -> Pilot | None:
+    """Time the first programs of a model.
 
     Returns:
-        That of those that were timed in these seconds. None where none answered right in them, and where this process
-        gets too little of a processor, so that the search needs them.
+        What was seen in these seconds. None where none answered right in them, and where this process gets too little
+        of a processor, so that the search needs them.
     """
     if got_share() < _LEAST_GOT:
         return None
-    command = [sys.executable, "-P", "-m", "kernelwright.models._pilot"]
+    command = [sys.executable, "-P", "-m", "kernelwright.models._pilot", str(seconds)]
     try:
         told: bytes | None = subprocess.run(
             command,
@@ -83,20 +93,28 @@ def piloted(task: Task, seconds: float) -> float | None:
         ).stdout
     except subprocess.TimeoutExpired as late:
         told = late.stdout
-    shares = [line for line in (told or b"").splitlines() if line.startswith(b'{"share"')]
-    return json.loads(shares[-1])["share"] if shares else None
+    ended = (told or b"").rpartition(b"\n")[0].splitlines()
+    seen = [json.loads(line) for line in ended if line.startswith(b'{"share"')]
+    seen.sort(key=lambda one: one["share"])
+    return Pilot(seen[0]["share"], tuple(one["program"] for one in seen)) if seen else None
 
 
-def shares_of(task: Task) -> Iterator[float]:
-    """Time the first programs in this process; yield the share of the fastest so far after each that answers right."""
+def shares_of(task: Task, seconds: float) -> Iterator[tuple[str, float]]:
+    """Time the first programs in this process; yield the name and the share of each that answers right.
+
+    The first one is begun, and each after it that ends within the seconds if it takes as long as the longest before it.
+    """
+    longest_s, end = 0.0, time.monotonic() + seconds
     torch.set_num_threads(1)
     problem, workload, language = Problem(task), task.workloads[0], get_language("cpp")
     inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
     reference, given = problem.reference(workload, state), [*inputs, *state.values()]
-    best = math.inf
     with torch.no_grad():
         wanted = _first(reference(*inputs))
         for schedule in islice(schedules(problem, ("cpp",)), _PROGRAMS):
+            begun = time.monotonic()
+            if longest_s and begun + longest_s > end:
+                return
             candidate = schedule.render(schedule.default())
             build = language.build(candidate)
             if build.artefact is None:
@@ -106,8 +124,8 @@ def shares_of(task: Task) -> Iterator[float]:
             if float((_first(kernel(*given)) - wanted).abs().max()) <= _NEAR * float(wanted.abs().max()):
                 ways = {"eager": partial(reference, *inputs), "program": partial(kernel, *given)}
                 times = in_turns(ways, 0.0, least=_ROUNDS, clock=time.process_time)
-                best = min(best, median(times["program"]) / median(times["eager"]))
-                yield best
+                yield schedule.name, median(times["program"]) / median(times["eager"])
+            longest_s = max(longest_s, time.monotonic() - begun)
 
 
 def _first(result: Any) -> torch.Tensor:
@@ -116,5 +134,5 @@ def _first(result: Any) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    for share in shares_of(Task.from_json(sys.stdin.read())):
-        print(json.dumps({"share": share}), flush=True)
+    for program, share in shares_of(Task.from_json(sys.stdin.read()), float(sys.argv[1])):
+        print(json.dumps({"share": share, "program": program}), flush=True)

@@ -11,7 +11,7 @@ import torch
 
 from ..bound import Rates, bound, rates_of
 from ..config import Settings
-from ..devices import Device, Peaks, peaks_of
+from ..devices import Device, Peak, Peaks, peaks_of
 from ..errors import InputError, TaskError
 from ..profile.trace import Chain, TraceReport, analyse, read_trace
 from ..records import Numerics, Task
@@ -125,10 +125,11 @@ def planned(
                 piece.name: timed(piece, there.whole, seconds=seconds, clock=clock, place=place)
                 for piece in captured.pieces
             }
-        found, regions, native = _looked(captured, times, device, peaks, rates)
+        products = reach_of(device)
+        found, regions, native = _looked(captured, times, device, peaks, rates, products)
         if trace is not None and trace.device is not None:
             found = _with_chains(found, regions, trace.device.chains)
-        whole_row, whole, unfit = _whole_row(loaded, captured, times, device, peaks, rates)
+        whole_row, whole, unfit = _whole_row(loaded, captured, times, device, peaks, rates, products)
     whole_us = next((t.whole_us for t in times.values()), 0.0)
     chosen = _chosen(found, regions, whole_row, whole_us, minutes * 60)
     made = Plan(
@@ -157,7 +158,12 @@ def overlaps_of(regions: Mapping[str, tuple[Capture, Region]]) -> Overlaps:
 
 
 def _looked(
-    captured: Captured, times: Mapping[str, Timed], device: Device, peaks: Peaks, rates: Rates
+    captured: Captured,
+    times: Mapping[str, Timed],
+    device: Device,
+    peaks: Peaks,
+    rates: Rates,
+    products: Peak | None,
 ) -> tuple[list[PlannedRegion], dict[str, tuple[Capture, Region]], list[str]]:
     """Return the regions worth a look, where each is, and what stays native."""
     found, native = list[PlannedRegion](), list[str]()
@@ -166,7 +172,7 @@ def _looked(
     for piece in captured.pieces:
         in_piece = regions_of(piece)
         native += in_piece.native
-        look = Look(piece, times[piece.name], device, peaks, rates)
+        look = Look(piece, times[piece.name], device, peaks, rates, products)
         for region in look.worth(in_piece.regions):
             if len(found) >= _MOST_LOOKED or time.process_time() > end:
                 break
@@ -221,7 +227,13 @@ def _covered_us(rows: Sequence[PlannedRegion], regions: Mapping[str, tuple[Captu
 
 
 def _whole_row(
-    loaded: Loaded, captured: Captured, times: Mapping[str, Timed], device: Device, peaks: Peaks, rates: Rates
+    loaded: Loaded,
+    captured: Captured,
+    times: Mapping[str, Timed],
+    device: Device,
+    peaks: Peaks,
+    rates: Rates,
+    products: Peak | None,
 ) -> tuple[PlannedRegion | None, WholeTask | None, list[str]]:
     """Return what may be expected of one program for the whole model and its task, or why it cannot be one task."""
     whole = None
@@ -240,7 +252,7 @@ def _whole_row(
         why = f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         return None, whole, [why]
     time_us = next(iter(times.values())).whole_us
-    reach_us = reached_us(found, reach_of(device))
+    reach_us = reached_us(found, products)
     gap_us = max(time_us - reach_us - native_us(captured, times), 0.0)
     low, expected, high = (share * gap_us for share in WHOLE_CLOSED)
     row = PlannedRegion(

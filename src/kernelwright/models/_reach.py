@@ -2,59 +2,35 @@
 
 A peak is what multiply-adds in registers reach. Products of a model read weights that lie beyond the second cache, and
 how near they come to the peak is the machine's: 0.9 of it on one with 32 registers of 64 bytes, 0.6 with 16 of 32.
+Where two threads share a core it is also the moment's: a third less while the other one works. So it is measured with
+each plan, whose other times are of the same moment.
 
-Covers: products of float32 on CPUs, measured once a device (a second, and some five to compile).
+Covers: products of float32 on CPUs (half a second, and some five to compile, once a machine).
 Does not cover: convolutions and attention apart, which count as products; half precision.
 """
 
 import time
 from pathlib import Path
-
-from pydantic import ValidationError
+from statistics import median
 
 from ..compiler.printers import cpp
-from ..config import Settings
 from ..devices import Device, Peak
 from ..languages import get_language
 from ..languages._destination import load_library
 from ..languages.cpp import LIBRARY
 from ..languages.vectors import headers_of
-from ..records import Bound, BuildStatus, Candidate, Record, SourceFile
+from ..records import Bound, BuildStatus, Candidate, SourceFile
 from ..tasks import one_thread
 
 _SOURCE = Path(__file__).with_name("reach.cpp")
 _ROWS = 64
 _WEIGHTS_BYTES = 8 << 20
-_REPEATS = 15
+_REPEATS = 100
 
 
-class Reach(Record):
-    """Operations a second of products by all cores, as programs run them."""
-
-    source: str
-    """Hash of what was measured."""
-    device: str
-    """Fingerprint of the device."""
-    products: Peak | None = None
-    """The rate; none where there is no compiler, and on a GPU."""
-
-
-def reach_of(device: Device, settings: Settings | None = None) -> Peak | None:
-    """Return how fast products run in programs on a CPU, from the cache or by measuring it now; None elsewhere."""
-    if device.kind != "cpu":
-        return None
-    settings, candidate = settings or Settings.from_environment(), _candidate()
-    path = settings.cache / "peaks" / f"reach-{device.fingerprint}.json"
-    try:
-        known = Reach.from_json(path.read_text())
-        if (known.source, known.device) == (candidate.key, device.fingerprint):
-            return known.products
-    except (OSError, ValidationError):
-        pass
-    found = Reach(source=candidate.key, device=device.fingerprint, products=_measured(candidate, device))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(found.to_json())
-    return found.products
+def reach_of(device: Device) -> Peak | None:
+    """Measure how many operations of products all cores of a CPU make in a second; None elsewhere or uncompiled."""
+    return _measured(_candidate(), device) if device.kind == "cpu" else None
 
 
 def reached_us(found: Bound, products: Peak | None) -> float:
@@ -93,5 +69,5 @@ def _measured(candidate: Candidate, device: Device) -> Peak | None:
             products(weights)
             durations.append(time.thread_time() - began)
     flop = 2.0 * _ROWS * weights.numel()
-    rate = device.cores * flop / sorted(durations)[_REPEATS // 4]
+    rate = device.cores * flop / median(durations)
     return Peak(value=rate, unit="flop", source=f"measured: models/reach.cpp, {device.cores} times one core")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KernelwrightError, fault_of
+from ..propose.schedule import FIRST
 from ..records import DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
@@ -23,8 +24,9 @@ from .pieces import Unprintable
 
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
-_PILOT_SHARE, _LEAST_S = 0.25, 90.0
-"""Part of the seconds that the first programs may take to be timed, and how many it must be worth doing."""
+_PILOT_SHARE, _LEAST_S = 0.4, 90.0
+"""Part of the seconds that the first programs may take to be timed, and how many it must be worth doing; it
+builds what the search needs too."""
 _AS_LONG = 0.6
 """Part of its seconds for trying programs that a search has at least, once the first programs were timed."""
 _TOLD_ENDS = 2
@@ -72,7 +74,7 @@ def search_whole(
     Args:
         plan: The model and its plan.
         key: Names the model and the device in the store.
-        search: Searches one task.
+        search: Searches one task; it tries first what was fastest among the first programs.
         left_s: Wall seconds of the run that are left. Programs are tried in three fifths of them; what is faster has
             all of them to be accepted in, unless its first programs are slower than eager torch.
         options: What else it takes.
@@ -82,7 +84,7 @@ def search_whole(
         whole = plan.as_task()
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
-    place, share, begun = options["store"], None, time.monotonic()
+    place, pilot, begun = options["store"], None, time.monotonic()
     with Store(place) as store:
         note_search(store, key, WHOLE, whole.task)
         finished = finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())
@@ -93,19 +95,23 @@ def search_whole(
         mine_s = whole_s(left_s)
         say("whole", message=f"the whole model as one program: searching for {mine_s:.0f} s")
         if mine_s >= _LEAST_S:
-            share = piloted(whole.task, _PILOT_SHARE * mine_s)
-        if share is not None:
-            _, expected, _ = forecast_of(share)
-            told = f"its first programs take {share:.0%} of eager's time: {expected:.2f} times as fast is expected"
-            say("whole", message=told)
-        spent_s, most_s = time.monotonic() - begun, left_s if share is None or share < 1.0 else mine_s
+            pilot = piloted(whole.task, _PILOT_SHARE * mine_s)
+        if pilot is not None:
+            _, expected, _ = forecast_of(pilot.share)
+            took = f"its first programs take {pilot.share:.0%} of eager's time"
+            say("whole", message=f"{took}: {expected:.2f} times as fast is expected")
+        spent_s, most_s = time.monotonic() - begun, left_s if pilot is None or pilot.share < 1.0 else mine_s
+        budget = budget_of(mine_s - spent_s, most_s - spent_s)
+        first = {FIRST: pilot.programs} if pilot is not None else {}
         try:
-            run = search(whole.task, budget=budget_of(mine_s - spent_s, most_s - spent_s), **options).run
+            run = search(
+                whole.task, budget=budget, **{**options, "more": {**options.get("more", {}), **first}}
+            ).run
         except KernelwrightError as error:
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
-    return replace(_found(run, whole, plan, place), pilot=share)
+    return replace(_found(run, whole, plan, place), pilot=pilot.share if pilot is not None else None)
 
 
 def _tells(store: Store, name: str, seconds: float) -> bool:

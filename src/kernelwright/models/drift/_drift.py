@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ...tasks.numerics._oracle import widen
 from ._answered import answered, patched_paths, patches_in
 from ._cause import find_cause
 from ._decoder import deployment_of
@@ -130,7 +131,7 @@ def drift_of_calls(
         wide = isinstance(model, nn.Module) and any(p.dtype is torch.float64 for p in model.parameters())
         wide = wide or torch.get_default_dtype() is torch.float64
         with torch.no_grad():
-            return [_rows(model(*(_widened(a) if wide else a for a in one))) for one in inputs]
+            return [_rows(model(*(widen(a) if wide else a for a in one))) for one in inputs]
 
     return compare(
         noise_of(native, exam, (Scene.ALONE,), draws=draws, seed=seed), changed, kernels, exact=exact
@@ -278,10 +279,10 @@ def _serving(requests: Requests) -> Exam:
 def _rows(output: Any) -> Tensor:
     """Return an output as (positions, features)."""
     output = output[0] if isinstance(output, tuple) else output
+    if isinstance(output, Tensor) and output.is_complex():
+        output = torch.view_as_real(output.resolve_conj()).flatten(-2)
     if not isinstance(output, Tensor) or not output.is_floating_point():
-        raise InputError(f"a call returned {type(output).__name__}; expected a tensor of floats")
+        raise InputError(
+            f"a call returned {type(output).__name__}; expected a tensor of floats or complex numbers"
+        )
     return output.reshape(-1, output.shape[-1]) if output.dim() else output.reshape(1, 1)
-
-
-def _widened(value: Any) -> Any:
-    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value

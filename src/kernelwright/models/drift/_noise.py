@@ -10,7 +10,8 @@ from torch.utils._pytree import tree_map
 
 from ...system.dispatch_mode import DispatchMode
 from ...tasks.numerics._evaluation import MEASURED, Evaluation
-from ...tasks.numerics._oracle import in_float64
+from ...tasks.numerics._oracle import in_float64, widen
+from ...tasks.numerics._recurrent import LSTM, lstm_layer
 from ...tasks.numerics._summation_error import MATRICES
 
 _SUMS = frozenset({"sum", "mean"})
@@ -49,7 +50,10 @@ class Reordered(DispatchMode):
     ) -> Any:
         """Run the operator, its terms permuted and its result rounded at random."""
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
-        dtype = next((a.dtype for a in args if isinstance(a, Tensor) and a.is_floating_point()), None)
+        if func is torch.ops.aten.mkldnn_rnn_layer.default and args[9] == LSTM:
+            with self:
+                return lstm_layer(*args)
+        dtype = next(filter(None, map(_real_dtype, args)), None)
         if dtype is None or dtype is torch.float64 or func.is_view or name in _EXACT or name.endswith("_"):
             return func(*args, **kwargs)
         half = dtype is not torch.float32
@@ -85,6 +89,8 @@ class Reordered(DispatchMode):
 
     def _rounded(self, y: Any, wide: torch.dtype, dtype: torch.dtype) -> Any:
         """Round to a neighbour: half a unit in the last place at most is added, then to nearest."""
+        if isinstance(y, Tensor) and y.dtype is wide.to_complex():
+            return torch.view_as_complex(self._rounded(torch.view_as_real(y.resolve_conj()), wide, dtype))
         if not isinstance(y, Tensor) or y.dtype is not wide:
             return y
         _, exponent = torch.frexp(y)
@@ -93,18 +99,33 @@ class Reordered(DispatchMode):
         return torch.where(y.isfinite() & moved.isfinite(), moved, y).to(dtype)
 
 
+def _real_dtype(value: Any) -> torch.dtype | None:
+    """Return the dtype of a tensor of floats, or of the parts of complex numbers; None for anything else."""
+    if not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):
+        return None
+    return value.dtype.to_real()
+
+
 def _cast(value: Any, dtype: torch.dtype, wide: torch.dtype) -> Any:
-    return value.to(wide) if isinstance(value, Tensor) and value.dtype is dtype else value
+    if _real_dtype(value) is not dtype:
+        return value
+    return value.to(wide.to_complex() if value.is_complex() else wide)
 
 
 def exact_of(model: Any) -> Callable[[Callable[[Any], Any]], Any]:
     """Return what calls with the model in float64, its parameters and buffers as exact as they are stored."""
-    wide = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
+    wide = _widened(model) if isinstance(model, nn.Module) else model
 
     def call(use: Callable[[Any], Any]) -> Any:
         return in_float64(lambda: use(wide))
 
     return call
+
+
+def _widened(model: nn.Module) -> nn.Module:
+    apply: Any = copy.deepcopy(model)._apply  # `double` leaves complex numbers as they are
+    wide: nn.Module = apply(widen)
+    return wide
 
 
 def ways_of(dtype: torch.dtype, draws: int, seed: int) -> list[Way]:

@@ -1,7 +1,8 @@
 """Model whose graph breaks, regions with kernels → the model as a function of its inputs and weights.
 
-Covers: the pieces that Dynamo finds in each call, whatever branch it takes; what no kernel computes is the model's own
-code between pieces, and torch's operators, one by one, within them.
+Covers: regions that are whole submodules, which kernels take the place of while the model's own code runs around them;
+where one is not, the pieces that Dynamo finds in each call. Whatever branch a call takes, what no kernel computes is
+the model's own code, and torch's operators, one by one.
 Does not cover: inputs of other shapes, dtypes or layouts than those that were verified, which are declined.
 """
 
@@ -13,6 +14,7 @@ import torch
 from torch import fx, nn
 
 from ._serve import Region, served_graph
+from ._submodules import Submodules
 
 
 class Pieces:
@@ -43,10 +45,14 @@ class Pieces:
         self._inputs = [(torch.Size(shape), getattr(torch, dtype)) for shape, dtype in inputs]
         self._model = model.eval().requires_grad_(False)
         self._places = [_place(model, name) for name in state]
-        self._compiled = torch.compile(self._model.forward, backend=self._served, dynamic=False)
-        held = [place[name] for place, name in self._places]
-        with torch.no_grad():  # what every call needs is compiled now, when the program is loaded
-            self.packed([weight.detach() for weight in held])
+        held = [place[name].detach() for place, name in self._places]
+        submodules = Submodules(self._model, self._regions)
+        self._run: Callable[..., Any] = self._model.forward
+        self.packed(held)  # what every call needs is made now, when the program is loaded
+        if not submodules.whole:
+            submodules.remove()
+            self._run = torch.compile(self._model.forward, backend=self._served, dynamic=False)
+            self.packed(held)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         """Return the model's results of its inputs and then its weights."""
@@ -57,8 +63,8 @@ class Pieces:
         for (place, name), weight in zip(self._places, tensors[len(self._inputs) :], strict=True):
             if place[name] is not weight:
                 place[name] = weight
-        with torch.no_grad():  # the mode is part of what Dynamo compiled
-            found = self._compiled(*tensors[: len(self._inputs)])
+        with torch.no_grad():  # kernels give no gradients, and the mode is part of what Dynamo compiled
+            found = self._run(*tensors[: len(self._inputs)])
         return found[0] if isinstance(found, tuple | list) and len(found) == 1 else found
 
     def packed(self, weights: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:

@@ -103,7 +103,7 @@ def served_graph(
     if not regions:
         return None
     capture = _captured(graph, arguments)
-    if capture.mutations or any(part in operator_of(n) for n in capture.nodes for part in _STRIDED):
+    if capture.mutations or any(map(has_strides, capture.nodes)):
         return None
     uses = list(_uses(capture, regions))
     return _rewritten(capture, arguments, uses, placed or _placed) if uses else None
@@ -155,19 +155,24 @@ def _uses(capture: Capture, regions: Sequence[Region]) -> Iterator[Use]:
             places = range(start, start + len(wanted))
             if names[start : places.stop] != wanted or not taken.isdisjoint(places):
                 continue
-            found = _part(capture, live[start], live[places.stop - 1])
+            found = part_of(capture, live[start], live[places.stop - 1])
             if found is None or found[1].key != region.form.key:
                 continue
             inside, (part, form) = [live[i] for i in places], found
             try:
-                site = Site(region, _native(inside, form.sources, part.outputs))
+                site = Site(region, native_of(inside, form.sources, part.outputs))
             except Unprintable:
                 break
             taken.update(places)
             yield Use(tuple(n.name for n in inside), form.sources, part.outputs, site)
 
 
-def _part(capture: Capture, first: fx.Node, last: fx.Node) -> tuple[Printed, RegionForm] | None:
+def has_strides(node: fx.Node) -> bool:
+    """Tell whether a node's result depends on how its input lies in memory."""
+    return any(part in operator_of(node) for part in _STRIDED)
+
+
+def part_of(capture: Capture, first: fx.Node, last: fx.Node) -> tuple[Printed, RegionForm] | None:
     """Return the nodes from the first to the last as text, and their form; None where they are no function."""
     try:
         part = printed(capture, capture.place[first.name], capture.place[last.name] + 1)
@@ -202,7 +207,7 @@ def _rewritten(
     return fx.GraphModule(root, graph)
 
 
-def _native(nodes: Sequence[fx.Node], sources: Sequence[str], results: Sequence[str]) -> fx.GraphModule:
+def native_of(nodes: Sequence[fx.Node], sources: Sequence[str], results: Sequence[str]) -> fx.GraphModule:
     """Return the operators of a region as a function of what it reads."""
     graph, made = fx.Graph(), dict[str, fx.Node]()
     for number, name in enumerate(sources):

@@ -10,10 +10,11 @@ from ...system.dispatch_mode import DispatchMode
 from ._grouped import grouped_mm
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
+_NARROW_COMPLEX = (torch.complex64, torch.complex32)
 
 
 class Widen(DispatchMode):
-    """Turn every narrower float dtype that an operator is asked for into float64."""
+    """Turn every narrower dtype that an operator is asked for into float64 or complex128."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,8 +29,13 @@ class Widen(DispatchMode):
 
 
 def widen(value: Any) -> Any:
-    """Turn a narrower float tensor into float64; everything else passes."""
-    return value.double() if isinstance(value, torch.Tensor) and value.dtype in _NARROW else value
+    """Turn a narrower tensor of floats into float64, one of complex numbers into complex128; everything else passes.
+
+    Example:
+        >>> widen(torch.ones(2)).dtype, widen(torch.ones(2, dtype=torch.complex64)).dtype, widen(3)
+        (torch.float64, torch.complex128, 3)
+    """
+    return value.to(_wide(value.dtype)) if isinstance(value, torch.Tensor) else value
 
 
 def narrow_to_float32(value: Any) -> Any:
@@ -55,4 +61,6 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def _wide(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+    if not isinstance(value, torch.dtype):
+        return value
+    return torch.float64 if value in _NARROW else torch.complex128 if value in _NARROW_COMPLEX else value

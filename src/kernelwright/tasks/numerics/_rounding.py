@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from ._constants import Constants, is_discrete
 from ._grouped import grouped_mm
 from ._oracle import Widen
+from ._recurrent import LSTM, lstm_layer
 from ._running_sums import drift
 from ._summation_error import spread
 
@@ -78,6 +79,9 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
     if func is torch.ops.aten._grouped_mm.default:
         with mode:
             return grouped_mm(*args, **kwargs)
+    if func is torch.ops.aten.mkldnn_rnn_layer.default and args[9] == LSTM:
+        with mode:
+            return lstm_layer(*args)
     if _has_steps(func):
         from torch._decomp import decomposition_table
 
