@@ -5,8 +5,8 @@ Does not cover: `.min` and `.max` of what lies beyond the destination's type, wh
 stops the launch (`refused`). Forms of words for which ptxas makes other code than the ISA's pseudocode means, so that a
 device answers otherwise (`_departs`, and of `vmad` what is shifted or saturated of unsigned words): they are refused.
 
-Source: PTX ISA, "Video Instructions": `partSelectSignExtend`, `optSaturate`, `optSecOp`, `optMerge`; which forms depart,
-from an NVIDIA H100 (`docs/executor.md`, "Against a device").
+Source: PTX ISA, "Video Instructions": `partSelectSignExtend`, `optSaturate`, `optSecOp`, `optMerge`; which forms
+depart, from an NVIDIA H100 (`docs/executor.md`, "Against a device").
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Let a file make its inputs and module for real for as long as they are small.
 
-On the meta device nothing is allocated, but torch first imports meta kernels and SymPy for it: a second and a half of a
-processor, which a file of a few small tensors need not spend.
+On the meta device nothing is allocated, but torch imports SymPy and runs Python for it: most of a second, which a file
+of a few small tensors need not spend.
 """
 
 import math
@@ -13,8 +13,11 @@ from torch.overrides import TorchFunctionMode
 _BY_SIZE: Final = frozenset(
     {torch.rand, torch.randn, torch.zeros, torch.ones, torch.empty, torch.full, torch.randint}
 )
-_ASKED: Final = frozenset({"__get__", "device", "manual_seed", "size", "dim", "numel", "__len__", "is_floating_point", "is_complex"})
+_ASKED: Final = frozenset(
+    {"__get__", "__len__", "device", "dim", "is_complex", "is_floating_point", "manual_seed", "numel", "size"}
+)
 """Functions that make no tensor."""
+_UNKNOWN: Final = 1 << 62
 
 
 class NotSmallError(Exception):
@@ -61,12 +64,12 @@ class Small(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    """Count the elements that a call makes; infinitely many where its size is not plain."""
+def _elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Count the elements that a call makes; very many where its size is not plain."""
     bounds = 2 if func is torch.randint else 0
     size = kwargs.get("size", next((a for a in args if isinstance(a, list | tuple)), args[bounds:]))
     if func is torch.full:
         size = kwargs.get("size", args[0] if args else None)
     if not isinstance(size, list | tuple) or not all(isinstance(n, int) for n in size):
-        return math.inf
+        return _UNKNOWN
     return math.prod(size)
