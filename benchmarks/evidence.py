@@ -1,16 +1,20 @@
 """What each language reaches on each target, shown here: one candidate of each for `2 * x.flip(-1)`, judged in full.
 
-    python -m benchmarks.evidence --out docs/languages/evidence.jsonl [--with OLDER.jsonl] [--only LANGUAGE ...]
-                                  [--minutes 20]
+    python -m benchmarks.evidence --out docs/languages/evidence.jsonl [--with OLDER.jsonl] [--only [LANGUAGE ...]]
+                                  [--timed ROWS.jsonl ...] [--minutes 20]
 
 Prints each language's row and why there is none. Rows of `--with` stay where this machine has nothing newer; `--out` is
-what `kernelwright languages --evidence` reads. Languages that are not installed are left out, and said.
+what `kernelwright languages --evidence` reads. Languages that are not installed are left out, and said; `--only` with
+no name judges none. `--timed` adds what rows of a GPU under `benchmarks/results/` show: a candidate's times in blocks.
 """
 
 import argparse
+import json
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.executor.judging import TASK
 from tests.executor.test_ascendc_judged import RIGHT as ASCENDC
@@ -18,7 +22,7 @@ from tests.executor.test_candidates import CUDA, TRITON
 from tests.executor.test_python_languages import RIGHT as PYTHON
 
 from kernelwright.api.judge import judging
-from kernelwright.api.languages import latest, read_evidence, seen_in, write_evidence
+from kernelwright.api.languages import Seen, latest, read_evidence, seen_in, write_evidence
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile
 from kernelwright.store import Store
@@ -109,6 +113,8 @@ CANDIDATES = {
     "triton": ("k.py", TRITON), "wgsl": ("k.wgsl", WGSL), **{name: ("k.py", text) for name, text in PYTHON.items()},
 }  # fmt: skip
 """The file of each language and what stands in it; the entry is `run`."""
+TARGETS = {"NVIDIA H100": "sm_90", "NVIDIA H200": "sm_90"}
+"""What rows that name their device alone were made for."""
 
 
 def candidate(language: str) -> Candidate:
@@ -122,18 +128,50 @@ def candidate(language: str) -> Candidate:
     )
 
 
+def timed_in(path: Path) -> Iterator[Seen]:
+    """Yield the languages of which rows of a GPU hold a candidate's times: of judgements, and of a model's regions."""
+    run = path.as_posix().partition("results/")[2]
+    machine = target = when = ""
+    for row in map(json.loads, path.read_text().splitlines()):
+        when = row.get("date", when)
+        if isinstance(row.get("device"), str):
+            machine = row["device"]
+            target = next((sm for name, sm in TARGETS.items() if machine.startswith(name)), "")
+        elif "device" in row:
+            machine = row["device"]["name"]
+            target = "sm_" + row["device"]["facts"]["capability"].replace(".", "")
+        for language, key in _timed(row):
+            if target:
+                yield Seen(language=language, target=target, state="timed", machine=machine, when=when, run=run,
+                           candidate=key)  # fmt: skip
+
+
+def _timed(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield language and key of each candidate whose times stand in a row."""
+    judged = row.get("evaluation")
+    if isinstance(judged, dict) and any(
+        "candidate" in b["times_us"] for b in (judged["timing"] or {}).get("blocks", ())
+    ):
+        made = Candidate.model_validate(judged["candidate"])
+        yield made.language, made.key
+    for tried in row.get("tried", ()):
+        if "candidate" in (tried["block_us"] or {}):
+            yield tried["language"], ""
+
+
 def main() -> None:
     """Judge, and write what was shown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--with", dest="older", type=Path, nargs="*", default=[])
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--only", nargs="*", default=list(CANDIDATES))
+    parser.add_argument("--timed", type=Path, nargs="*", default=[])
     parser.add_argument("--minutes", type=float, default=20.0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         task = Path(folder) / "mirror.py"
         task.write_text(TASK)
-        for language in given.only or CANDIDATES:
+        for language in given.only:
             found = get_language(language).available()
             if not found.ok:
                 print(f"{language:9} not here: {found.what}")
@@ -145,6 +183,7 @@ def main() -> None:
             print(f"{language:9} {said}, {time.monotonic() - begun:.0f} s: {judged.reason}", flush=True)
         with Store(folder) as store:
             rows = [*seen_in(store), *(row for path in given.older for row in read_evidence(path))]
+    rows += [row for path in given.timed for row in timed_in(path)]
     write_evidence(given.out, latest(rows))
     for row in latest(rows):
         print(f"{row.language:9} {row.target:10} {row.state:10} {row.machine}, {row.when}")

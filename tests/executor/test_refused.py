@@ -1,8 +1,14 @@
 """Instructions that are not executed: each is refused by name and line, and none stops anything else."""
 
+import json
+import random
+from pathlib import Path
+
 import pytest
 
 from kernelwright.executor import Module, NotExecutedError, PtxError
+
+from . import video
 
 KERNEL = """.version 8.8
 .target sm_100a
@@ -39,6 +45,12 @@ call (%r0), %p, (%r1);
 vadd.s32.s32.s32 %r0, %r1.h3, %r2;
 vmin4.s32.s32.s32 %r0, %r1.h10, %r2, %r3;
 vmad.s32.s32.s32 %r0, -%r1, %r2, -%r3;
+vabsdiff.u32.s32.u32 %r0.h1, %r1.h1, %r2.b2, %r3;
+vadd.s32.s32.s32.sat %r0.b3, %r1.b1, %r2.b1, %r3;
+vadd.u32.u32.u32.sat %r0, %r1.h0, %r2;
+vset.s32.s32.gt.min %r0, %r1.b2, %r2.b0, %r3;
+vmad.u32.u32.u32.shr15 %r0, %r1.h0, %r2.h0, %r3;
+vmad.s32.s32.u32.sat %r0, %r1.h0, %r2, %r3;
 mov.b128 %w, {{%p, %q}};
 atom.global.cas.b128 %w, [%p], %w, %w;
 """
@@ -55,3 +67,20 @@ def test_what_is_not_executed_is_refused_by_name_and_line(instruction):
 def test_parts_and_signs_stand_in_video_instructions_alone(operand):
     with pytest.raises(PtxError, match=r"line 7: .* stands where a value was expected"):
         Module.load(KERNEL.format(f"add.s32 %r0, {operand}, %r2;"))["k"]
+
+
+WHAT_AN_H100_SAID = Path(__file__).parents[2] / "benchmarks/results/h100/2026-11-27-executor.jsonl"
+
+
+def test_of_random_video_instructions_of_words_those_are_refused_whose_results_an_h100_contradicted():
+    rng, drawn = random.Random(77), {}  # the draw whose kernels the rows are about
+    while len(drawn) < 180:
+        made = rng.choice((video.any_word_case, video.any_product_case))(rng)
+        drawn[made.text] = made
+    rows = map(json.loads, WHAT_AN_H100_SAID.read_text().splitlines())
+    contradicted = {wrong["text"] for row in rows for wrong in row.get("wrong", ())}
+    assert len(contradicted) == 37
+    assert contradicted <= set(drawn)
+    refused = {text for text, made in drawn.items() if not video.is_executed(made)}
+    assert contradicted <= refused
+    assert len(refused - contradicted) == 2  # of `.sat` into a byte, whose operands never reached the bound

@@ -1,6 +1,8 @@
 """Random video instructions with what the PTX ISA's pseudocode gives on Python's whole numbers."""
 
-from .semantics import Case, clamp, read, signed
+from kernelwright.executor import Module, NotExecutedError
+
+from .semantics import Case, clamp, ptx, read, signed
 
 WORD = (1 << 32) - 1
 PARTS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
@@ -38,7 +40,7 @@ def ended(v, c, into, merged, sat, second):
     return (v & mask) << at | c & ~(mask << at) & WORD
 
 
-def word_video_case(rng):
+def any_word_case(rng):
     op = rng.choice(["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset", "vshl", "vshr"])
     into, ka, kb = (rng.choice(["u32", "s32"]) for _ in range(3))
     a, b = rng.choice(PARTS), rng.choice(PARTS)
@@ -62,7 +64,7 @@ def word_video_case(rng):
     return Case(text, (32, 32, 32, *([32] if c else [])), means)
 
 
-def product_video_case(rng):
+def any_product_case(rng):
     """vmad: the product or the third operand may be negated, or one be added."""
     into, ka, kb = (rng.choice(["u32", "s32"]) for _ in range(3))
     a, b = rng.choice(PARTS), rng.choice(PARTS)
@@ -122,4 +124,24 @@ def lane_video_case(rng):
     return Case(text, (32, 32, 32, 32), means)
 
 
+def is_executed(made):
+    """Whether the executor takes an instruction, by translating a kernel of it."""
+    try:
+        Module.load(ptx([made]))["fuzz"]
+    except NotExecutedError:
+        return False
+    return True
+
+
+def _executed(draw):
+    def case(rng):
+        """One that is executed: of words, what a device contradicts is refused."""
+        while not is_executed(made := draw(rng)):
+            pass
+        return made
+
+    return case
+
+
+word_video_case, product_video_case = _executed(any_word_case), _executed(any_product_case)
 FAMILIES = (word_video_case, product_video_case, lane_video_case)

@@ -2,9 +2,11 @@
 
 Covers: vadd, vsub, vabsdiff, vmin, vmax, vset, vshl, vshr, vmad; of them and vavrg the forms of 4 and 2.
 Does not cover: `.min` and `.max` of what lies beyond the destination's type, which the ISA leaves open: such a value
-stops the launch (`refused`).
+stops the launch (`refused`). Forms of words for which ptxas makes other code than the ISA's pseudocode means, so that a
+device answers otherwise (`_departs`, and of `vmad` what is shifted or saturated of unsigned words): they are refused.
 
-Source: PTX ISA, "Video Instructions": `partSelectSignExtend`, `optSaturate`, `optSecOp`, `optMerge`.
+Source: PTX ISA, "Video Instructions": `partSelectSignExtend`, `optSaturate`, `optSecOp`, `optMerge`; which forms
+depart, from an NVIDIA H100 (`docs/executor.md`, "Against a device").
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ _RESULTS = {
 }  # fmt: skip
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _KINDS = {"u32", "s32"}
+_DEPARTS = "ptxas and the PTX ISA give different results"
 
 
 def _types(mods: Modifiers, i: Instruction) -> list[str]:
@@ -73,6 +76,9 @@ def word(w: Writer, i: Instruction) -> None:
         or (isinstance(dest, Part) and dest.negative)
     ):
         raise refused(i)
+    whole = not all(chosen for _, chosen, _ in words[:2])
+    if _departs(i.opcode, kinds, merged, second, saturates=bool(saturates), whole=whole):
+        raise refused(i, _DEPARTS)
     w.headers.add("video.h")
     value = f"p {_COMPARED[how]} q" if how else _RESULTS.get(i.opcode, "")
     if shifts:
@@ -88,6 +94,21 @@ def word(w: Writer, i: Instruction) -> None:
     if second in {"min", "max"}:
         w.emit(f"if (beyond & {w.mask}) stop(w, 6, {w.site(i)});")
     w.write(dest.register if isinstance(dest, Part) else dest, "made", "b32")
+
+
+def _departs(
+    opcode: str, kinds: Sequence[str], merged: str, second: str, *, saturates: bool, whole: bool
+) -> bool:
+    """Tell whether a device answers otherwise than the ISA's pseudocode.
+
+    A merge into the upper half takes that half of the result; a merge saturates by another type; sums into an unsigned
+    word saturate as signed ones; `vset` of signed operands compares with `c` as with a signed number.
+    """
+    if merged:
+        return saturates or merged == "h1"
+    if opcode == "vset":
+        return second in {"min", "max"} and "s32" in kinds
+    return saturates and whole and opcode in {"vadd", "vsub"} and kinds[0] == "u32"
 
 
 def _bits(i: Instruction, merged: str) -> int:
@@ -113,6 +134,9 @@ def multiply(w: Writer, i: Instruction) -> None:
     minus = minus_a != minus_b
     if part_c or (minus and minus_c) or (one and (minus_a or minus_b or minus_c)):
         raise refused(i)
+    unsigned_word = any(k == "u32" and not n for k, n in ((of_a, part_a), (of_b, part_b)))
+    if (scale or saturates) and (unsigned_word or ("s32" not in {of_a, of_b} and not minus)):
+        raise refused(i, _DEPARTS)  # a device takes both the word and `c` as signed
     signed = "s32" in {of_a, of_b} or minus or minus_c
     w.headers.add("video.h")
     given = f"{_piece(i, 'x', of_a, part_a)}, {_piece(i, 'y', of_b, part_b)}, z"

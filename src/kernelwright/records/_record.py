@@ -17,7 +17,7 @@ Scalar = bool | int | float | str | None
 class Record(BaseModel):
     """A frozen value passed between stages or written to disk."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def to_json(self) -> str:
         """Serialise to canonical JSON: sorted keys, no spaces.

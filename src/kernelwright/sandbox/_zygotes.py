@@ -28,8 +28,9 @@ Key = tuple[bool, tuple[str, ...]]
 
 STAGING = "kernelwright-pool-"
 PRELOADED = {
-    "triton": ("triton",),
-    "gluon": ("triton",),
+    "cuda": ("kernelwright.executor.candidates", "torch.utils.cpp_extension"),
+    "triton": ("triton", "kernelwright.executor.candidates"),
+    "gluon": ("triton", "kernelwright.executor.candidates"),
     "cute": ("cutlass",),
     "opencl": ("pyopencl",),
     "wgsl": ("wgpu",),

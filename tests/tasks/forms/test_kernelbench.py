@@ -4,12 +4,13 @@ import functools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from kernelwright.errors import TaskError
-from kernelwright.records import Contract, ScalarSpec, Split, Task, TensorSpec
+from kernelwright.records import Contract, Reference, ScalarSpec, SourceFile, Split, Task, TensorSpec
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.workloads._shrink import workload_elements
 
@@ -390,3 +391,54 @@ def test_a_module_runs_in_the_mode_in_which_its_file_builds_it(tmp_path, put, mo
     assert load_task(path, contract=Contract(mode="train")).contract.mode == "train", (
         "a mode that is named is kept"
     )
+
+
+SIZED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 8)
+    def forward(self, x):
+        return self.linear(x)
+
+def get_inputs():
+    return [MADE]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "devices"),
+    [
+        ("torch.randn(4, 16)", ["cpu"]),
+        ("torch.randn(1 << 20, 16)", ["cpu", "meta"]),
+        ("torch.ones(4, 1).expand(4, 16)", ["cpu", "meta", "cpu"]),
+    ],
+    ids=["small", "large", "of unknown size"],
+)
+def test_what_is_known_to_be_small_is_run_for_real_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, devices: list[str]
+) -> None:
+    from kernelwright.tasks.forms import _shape_probe
+
+    text, run = SIZED.replace("MADE", made), _shape_probe._probe
+    reference = Reference(
+        files=(SourceFile(path="m.py", text=text),), entry="m.py:Model", style="module", origin="m.py"
+    )
+    seen: list[str] = []
+
+    def noted(module: Any, reference: Reference, device: str, *rest: Any) -> Any:
+        seen.append(device)
+        return run(module, reference, device, *rest)
+
+    monkeypatch.setattr(_shape_probe, "_probe", noted)
+    found = _shape_probe.probe(reference)
+    assert seen == devices
+    assert found.device == devices[-1]
+    assert isinstance(found.arguments[0], TensorSpec) and found.arguments[0].shape[1] == 16
+    assert [s.shape for s in found.state] == [(8, 16), (8,)]

@@ -1,5 +1,6 @@
-"""Infer a KernelBench file's shapes on the meta device: nothing is allocated, whatever the sizes."""
+"""Infer a KernelBench file's shapes: of a small one for real, else on the meta device, where nothing is allocated."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ..inputs._recognise import Recogniser
 from ..inputs._seed import seed_torch
 from ..inputs._state import materialised
 from ._devices import Anywhere
+from ._small import Small
 from ._source import run_reference
 
 Spec = TensorSpec | ScalarSpec
@@ -27,13 +29,13 @@ CHEAPER_REAL = 1 << 16
 
 @dataclass(frozen=True)
 class Probe:
-    """What one run of the file on the meta device shows."""
+    """What one run of the file shows."""
 
     arguments: tuple[Spec, ...]
     state: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     device: str
-    """`meta`, or `cpu` if it was really run."""
+    """`meta`, or `cpu` where it was really run."""
     training: bool = True
     """The mode in which the constructor left the module."""
 
@@ -44,7 +46,7 @@ class Probe:
 
 
 def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
-    """Run `get_inputs`, `Model` and its `forward` on the meta device, or really if meta cannot.
+    """Run `get_inputs`, `Model` and its `forward`: really if all is small or meta cannot, else on the meta device.
 
     Args:
         reference: The file.
@@ -56,7 +58,7 @@ def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
     module = run_reference(reference)
     check_form(module, reference.origin)
     try:
-        return _probe(module, reference, "meta")
+        return (not meta_alone and _small_probe(module, reference)) or _probe(module, reference, "meta")
     except TaskError as failed:
         specs = None if meta_alone else _argument_specs(module, reference)
         if specs is None or elements_of(specs) > _MOST_REAL:
@@ -89,6 +91,21 @@ def inputs_of(module: ModuleType, origin: str) -> list[Any]:
                 "strings and tuples of numbers"
             )
     return values
+
+
+def shaped_inputs(module: ModuleType, origin: str) -> list[Any]:
+    """Return what `get_inputs` makes, for its shapes: small inputs for real, others on the meta device."""
+    small = Small(CHEAPER_REAL)
+    try:
+        with torch.random.fork_rng(), torch.device("cpu"), small:
+            made = inputs_of(module, origin)
+        if not small.refused:
+            return made
+    except TaskError:
+        if not small.refused:
+            raise
+    with torch.device("meta"):
+        return inputs_of(module, origin)
 
 
 def init_of(module: ModuleType, origin: str) -> tuple[Any, ...]:
@@ -161,24 +178,33 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
     return [names[i] if i < len(names) else f"argument{i}" for i in range(count)]
 
 
-def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
+def _small_probe(module: ModuleType, reference: Reference) -> Probe | None:
+    """Really run a file that makes few elements, whose errors are then raised; None where it makes more."""
+    small = Small(CHEAPER_REAL)
+    try:
+        probed = _probe(module, reference, "cpu", small)
+    except TaskError:
+        if not small.refused:
+            raise
+        return None
+    return None if small.refused else probed
+
+
+def _probe(module: ModuleType, reference: Reference, device: str, small: Small | None = None) -> Probe:
     """Run the file on the device; on meta only for sizes, if a real run costs more."""
     origin = reference.origin
     with torch.random.fork_rng(), torch.device(device), torch.no_grad():
-        seed_torch(0)
-        with Recogniser() as recogniser:
-            values = inputs_of(module, origin)
-        with torch.device("cpu"):
-            init = init_of(module, origin)
-        model = called(module.Model, f"{origin}: Model(*get_init_inputs())", *init)
-        if not isinstance(model, torch.nn.Module):
-            raise TaskError(f"{origin}: Model makes a {type(model).__name__}; expected a torch.nn.Module")
-        called(lambda: materialised(model, lambda: values), f"{origin}: Model.forward()")
+        with small or contextlib.nullcontext():
+            values, distribution, model = _made(module, origin)
         state = {k: v.to(device) for k, v in model.state_dict().items()}
-        arguments = specs_of(values, argument_names(model.forward, len(values)), recogniser.distribution)
+        arguments = specs_of(values, argument_names(model.forward, len(values)), distribution)
         states = _state_specs(state, {name for name, _ in model.named_parameters()})
-        if device == "meta" and elements_of((*arguments, *states)) <= CHEAPER_REAL:
-            return _probe(module, reference, "cpu")
+        if elements_of((*arguments, *states)) <= CHEAPER_REAL:
+            if device == "meta":
+                return _probe(module, reference, "cpu")
+        elif small is not None:
+            small.refused = True
+            raise TaskError(f"{origin}: not small")
         with shapes_alone():
             result = called(model, f"{origin}: Model.forward()", *values)
     return Probe(
@@ -188,6 +214,22 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
         device=device,
         training=model.training,
     )
+
+
+def _made(
+    module: ModuleType, origin: str
+) -> tuple[list[Any], Callable[[torch.Tensor], Distribution], torch.nn.Module]:
+    """Make the inputs, say how each is distributed, and make the module."""
+    seed_torch(0)
+    with Recogniser() as recogniser:
+        values = inputs_of(module, origin)
+    with torch.device("cpu"):
+        init = init_of(module, origin)
+    model = called(module.Model, f"{origin}: Model(*get_init_inputs())", *init)
+    if not isinstance(model, torch.nn.Module):
+        raise TaskError(f"{origin}: Model makes a {type(model).__name__}; expected a torch.nn.Module")
+    called(lambda: materialised(model, lambda: values), f"{origin}: Model.forward()")
+    return values, recogniser.distribution, model
 
 
 def _state_specs(state: Mapping[str, torch.Tensor], learnt: set[str]) -> tuple[TensorSpec, ...]:
@@ -204,8 +246,7 @@ def _state_specs(state: Mapping[str, torch.Tensor], learnt: set[str]) -> tuple[T
 
 def _argument_specs(module: ModuleType, reference: Reference) -> tuple[Spec, ...] | None:
     try:
-        with torch.device("meta"):
-            values = inputs_of(module, reference.origin)
+        values = shaped_inputs(module, reference.origin)
     except TaskError:
         return None
     return specs_of(

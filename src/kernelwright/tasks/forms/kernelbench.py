@@ -22,7 +22,7 @@ from ..workloads._shrink import Shrinker
 from ..workloads.splits import Plan, derive
 from ._constants import constants, substitute, used_by_init
 from ._local_imports import local_imports
-from ._shape_probe import Probe, check_form, init_of, inputs_of, probe
+from ._shape_probe import Probe, check_form, init_of, inputs_of, probe, shaped_inputs
 from ._size_names import Labels, labels, relabelled, unlabelled
 from ._source import run_reference, run_source
 
@@ -258,8 +258,7 @@ class _File:
         reference = self.reference(values)
         try:
             module = run_reference(reference)
-            with torch.device("meta"):
-                made = inputs_of(module, reference.origin)
+            made = shaped_inputs(module, reference.origin)
         except TaskError:
             return None
         return [tuple(t.shape) if isinstance(t, torch.Tensor) else () for t in made]
