@@ -1,5 +1,7 @@
 """A cache of compiled code in which a writer was killed."""
 
+import os
+import shutil
 import time
 from pathlib import Path
 
@@ -27,6 +29,18 @@ def test_what_was_not_written_to_its_end_is_removed_once_nobody_writes_on(tmp_pa
     assert remove_incomplete(folder) == [], "it may still be written"
     assert remove_incomplete(folder, time.time() + 60.0) == ["empty.so", "other.so", "short.so"]
     assert [path.name for path in folder.rglob("*.so")] == ["whole.so"]
+
+
+def test_a_folder_that_another_process_removes_meanwhile_is_passed_over(tmp_path, monkeypatch):
+    folder, listed = cache(tmp_path, short=WHOLE[:-1], gone=WHOLE[:-1]), os.scandir
+
+    def scandir(path="."):
+        if Path(path).name == "gone":
+            shutil.rmtree(path, ignore_errors=True)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert remove_incomplete(folder, time.time() + 60.0) == ["short.so"]
 
 
 def test_a_compiler_finds_no_such_library(tmp_path, monkeypatch):

@@ -119,6 +119,15 @@ def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> 
     ]
 
 
+def test_a_reference_does_not_run_at_sizes_that_are_above_the_limit(write: Write, tmp_path: Path) -> None:
+    ran = tmp_path / "ran.txt"
+    body = f"with open({str(ran)!r}, 'a') as f: f.write(f'{{len(x)}} ')\n    return x[x.tolist()]"
+    task = _one(write, "x='int64[n * n] index(9)', workloads=[{'n': 600}]", body)
+    large = [int(one) for one in ran.read_text().split() if int(one) > 1 << 17]
+    assert 600 * 600 in large
+    assert set(large) <= {w.axes["n"] ** 2 for w in task.workloads}
+
+
 def test_a_fixed_name_that_is_no_size_is_refused(write: Write) -> None:
     with pytest.raises(TaskError, match="no size 'k' to keep fixed; there are m, n"):
         _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['k']")

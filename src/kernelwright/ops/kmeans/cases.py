@@ -5,6 +5,7 @@ first wins in reference and kernel. `tests/ops/kmeans` holds labels on real numb
 """
 
 from .._core import Cases
+from .._core.cases import Sizes
 
 _ODD = (
     (1, 1, 1), (1, 5, 3), (2, 2, 2), (3, 1, 7), (5, 3, 1), (7, 16, 16), (11, 17, 15), (12, 32, 16), (13, 33, 17),
@@ -17,7 +18,7 @@ _ODD = (
 
 _TYPES = ("float32", "bfloat16", "float32", "float16")
 _LAYOUTS = ("contiguous", "transposed", "strided")
-_VERIFIED = [
+_VERIFIED: list[Sizes] = [
     {"rows": n, "clusters": k, "columns": d, "dtype": _TYPES[i % 4], "layout": _LAYOUTS[i % 3]}
     for i, (n, k, d) in enumerate(_ODD)
 ]

@@ -213,12 +213,12 @@ class _Maker:
         return Plan(
             make=lambda axes: self.make(extra | dict(axes)), free=free, regimes=declaration.regimes,
             hidden=declaration.hidden, confirm=declaration.confirm, pin=lambda sizes: self.make(extra | dict(sizes)),
+            least=lambda axes: elements_of(self._arguments(extra | dict(axes))),
         )  # fmt: skip
 
     def make(self, sizes: Sizes) -> Workload:
         """Instantiate a workload of these sizes; the outputs come from a meta or a small real run."""
-        names = {k: v for k, v in sizes.items() if isinstance(v, int | str) and not isinstance(v, bool)}
-        arguments = tuple(self._argument(name, names, sizes) for name in self._parameters)
+        arguments = self._arguments(sizes)
         return Workload(
             name=",".join(f"{k}={v}" for k, v in sizes.items()),
             split=Split.SEARCH,
@@ -256,6 +256,10 @@ class _Maker:
     def _axes(self, sizes: Sizes) -> list[str]:
         whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]
         return [k for k in whole if k not in self._parameters]
+
+    def _arguments(self, sizes: Sizes) -> tuple[TensorSpec | ScalarSpec, ...]:
+        names = {k: v for k, v in sizes.items() if isinstance(v, int | str) and not isinstance(v, bool)}
+        return tuple(self._argument(name, names, sizes) for name in self._parameters)
 
     def _argument(self, name: str, names: Mapping[str, int | str], sizes: Sizes) -> TensorSpec | ScalarSpec:
         if name in self._declaration.arguments:

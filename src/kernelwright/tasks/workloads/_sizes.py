@@ -41,6 +41,8 @@ class Plan:
     """Pinned confirm sizes; None: derive them."""
     pin: Callable[[Pinned], Workload] | None = None
     """Instantiate a workload of pinned sizes, where they may have dtypes and scalars of their own."""
+    least: Callable[[Axes], int] = lambda _: 0
+    """Elements that a workload has at least, known without instantiating it, which may run the reference."""
 
 
 class Sizes:
@@ -146,6 +148,8 @@ class Sizes:
             if axes == base:
                 continue
             try:
+                if self._plan.least(axes) > limit:
+                    continue
                 found = self._plan.make(axes)
             except TaskError:
                 continue
