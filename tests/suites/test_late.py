@@ -28,21 +28,26 @@ class ModelNew(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("again", "took_s", "verdict"),
-    [(LATE, 0.1, "rejected"), (LATE, 9.0, "unknown"), (RIGHT, 9.0, "accepted")],
+    ("again", "took_s", "text", "verdict"),
+    [
+        (LATE, 0.1, HANGS, "rejected"),
+        (LATE, 9.0, HANGS, "unknown"),
+        (RIGHT, 9.0, HANGS, "accepted"),
+        (LATE, 0.1, "torch.compile(f)", "unknown"),
+    ],
 )
-def test_ours_asks_again_in_an_empty_store(monkeypatch, again, took_s, verdict):
+def test_ours_asks_again_in_an_empty_store(monkeypatch, again, took_s, text, verdict):
     monkeypatch.setattr(_late, "reference_s", lambda _: took_s)
     stores = []
-    found = _late.ours_if_late(LATE, lambda store: stores.append(list(store.iterdir())) or again, None)
+    found = _late.ours_if_late(LATE, lambda store: stores.append(list(store.iterdir())) or again, None, text)
     assert (found.verdict, found.run, stores) == (verdict, "r1", [[]])
-    assert (f"{took_s:.2g} s" in found.reason) is (again is LATE)
+    assert (f"{took_s:.2g} s here" in found.reason) is (again is LATE and text is HANGS)
 
 
 def test_ours_does_not_ask_again_where_it_was_not_late(monkeypatch):
     wrong = LATE.model_copy(update={"reason": "correct: runs: timeout: said by the kernel"})
     for known in (RIGHT, wrong):
-        assert _late.ours_if_late(known, pytest.fail, None) is known
+        assert _late.ours_if_late(known, pytest.fail, None, HANGS) is known
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
             with judging(task, device=given.device, store=store) as ask:
                 return ours_of(ask(given.suite.candidate(task, candidate), given.screen))
 
-        sides.ours = ours_if_late(ours(given.store), ours, task)
+        sides.ours = ours_if_late(ours(given.store), ours, task, text)
 
     return row_of(given, problem, sides, work, minutes=given.minutes)
 

@@ -1,7 +1,7 @@
 """A kernel that gave no answer in time: whether it hangs, or the machine was busy.
 
 It is asked once more, alone. It hangs if it is late again while what it should replace is done in a small part of the
-time, under the same load; else nothing is known of it.
+time, under the same load, and its text has nothing to compile in a first call; else nothing is known of it.
 
 Covers: a busy machine; a benchmark's rules that are too slow here for any kernel.
 Does not cover: a machine that becomes busy for the second try alone, and not for the reference.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..records import DecisionStatus, Task, VerdictStatus
 from ..tasks import Problem
+from ..verify import may_compile
 from ._records import Ours, Theirs
 
 _TIMEOUT = re.compile(r"^[\w-]+: (on a hidden workload: )?timeout: ")
@@ -23,7 +24,7 @@ _QUICK_S = 5.0
 """Seconds of the reference up to which a kernel that takes its whole limit, of 20 at least, twice is said to hang."""
 
 
-def ours_if_late(first: Ours, again: Callable[[Path], Ours], task: Task) -> Ours:
+def ours_if_late(first: Ours, again: Callable[[Path], Ours], task: Task, text: str) -> Ours:
     """Return our verdict; where the kernel was late, that of a second try in an empty store, or that it is unknown."""
     if not _TIMEOUT.match(first.reason):
         return first
@@ -31,6 +32,10 @@ def ours_if_late(first: Ours, again: Callable[[Path], Ours], task: Task) -> Ours
         second = again(Path(folder)).model_copy(update={"run": first.run})
     if not _TIMEOUT.match(second.reason):
         return second
+    if may_compile(text):
+        return _unknown(
+            f"{second.reason}; but its text may compile in a first call, which can take longer", first.run
+        )
     took_s = reference_s(task)
     if took_s <= _QUICK_S:
         told = (
@@ -38,7 +43,7 @@ def ours_if_late(first: Ours, again: Callable[[Path], Ours], task: Task) -> Ours
         )
         return second.model_copy(update={"reason": told})
     told = f"{second.reason}; but the reference takes {took_s:.2g} s here too, so that it may not hang"
-    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=told, run=first.run)
+    return _unknown(told, first.run)
 
 
 def theirs_if_late(
@@ -61,6 +66,10 @@ def theirs_if_late(
         return second
     why = "with the reference in the kernel's place it does not end either" if plain else "twice"
     return second.model_copy(update={"status": "unknown", "message": f"{second.message} ({why})"})
+
+
+def _unknown(reason: str, run: str) -> Ours:
+    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason, run=run)
 
 
 def reference_s(task: Task) -> float:

@@ -14,6 +14,7 @@ from ._modelled import modelled_times
 from ._protocol import Check, Depth, Observation, Probe
 from ._tolerance import OutputTolerance, output_tolerance
 from ._triage import triage
+from ._trial import may_compile
 from ._verify import elsewhere, precompute, verify
 from .checks import check_names
 
@@ -33,6 +34,7 @@ __all__ = [
     "check_names",
     "elsewhere",
     "error_against",
+    "may_compile",
     "modelled_times",
     "output_tolerance",
     "precompute",

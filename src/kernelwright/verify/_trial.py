@@ -296,8 +296,18 @@ def _may_compile(candidate: Candidate) -> bool:
     return (
         candidate.language == "cuda"
         or compiles_when_called(candidate.language)
-        or any(_COMPILING.search(file.text) for file in candidate.sources)
+        or any(may_compile(file.text) for file in candidate.sources)
     )
+
+
+def may_compile(text: str) -> bool:
+    """Tell whether a Python kernel's text may have something to compile in its first call, however long that takes.
+
+    Example:
+        >>> may_compile("torch.compile(run)"), may_compile("x + x")
+        (True, False)
+    """
+    return bool(_COMPILING.search(text))
 
 
 def describe(failure: WorkerFailure) -> str:
