@@ -3,6 +3,8 @@
 import random
 from statistics import fmean
 
+import pytest
+
 from kernelwright.models import Gain
 from kernelwright.models._budget import MISSED, Stream, kept_of, next_of, total_us
 from kernelwright.models._choose import choose, play
@@ -141,7 +143,14 @@ def test_a_part_that_hurts_inside_is_taken_out_whatever_the_others_do():
         kept, out = without_harm(
             list(effects), lambda parts, e=effects: max(0.05, 2.0 + sum(e[p] for p in parts)) / 2.0
         )
-        assert all(effects[p] > 0 for p in kept) and all(effects[p] < 0 for p in out), effects
+        last = len(kept) == 1 and effects[kept[0]] > -0.2  # a few rounds cannot tell that it hurts
+        assert (last or all(effects[p] > 0 for p in kept)) and all(effects[p] < 0 for p in out), effects
+
+
+@pytest.mark.parametrize(("alone", "is_kept"), [(0.98, True), (0.93, True), (0.85, False)])
+def test_the_last_part_is_judged_in_full_unless_it_surely_hurts(alone, is_kept):
+    kept, _ = without_harm(["norm"], lambda _: alone)
+    assert bool(kept) is is_kept
 
 
 def test_a_wrong_part_is_found_with_few_measurements():

@@ -8,6 +8,9 @@ Score = Callable[[tuple[T, ...]], float]
 """The speedup of the model with these parts changed; 0 where it is wrong or does not build."""
 _CLEARLY = 1.01
 """A set must be so many times as fast as another to be called faster."""
+_SURELY = 1.1
+"""So many times as fast the native model must be for the last part to be taken out: a few rounds are off by some
+percent, and what is kept is judged in full."""
 
 
 def without_harm(parts: Sequence[T], score: Score[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
@@ -33,7 +36,7 @@ def without_harm(parts: Sequence[T], score: Score[T]) -> tuple[tuple[T, ...], tu
     while kept:
         without = {i: scored(tuple(k for k in kept if k != i)) for i in kept}
         worst = max(without, key=lambda i: without[i])
-        if without[worst] <= _CLEARLY * scored(kept):
+        if without[worst] <= (_CLEARLY if len(kept) > 1 else _SURELY) * scored(kept):
             break
         kept = tuple(i for i in kept if i != worst)
     out = tuple(i for i in range(len(parts)) if i not in kept)
