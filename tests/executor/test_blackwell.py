@@ -96,12 +96,12 @@ def placed(x, size, width, turned):
     return raw, np.uint64(word)
 
 
-def product(text, a, b, types, widths=(128, 128), turned=(False, False)):
+def product(text, a, b, types, widths=(128, 128), turned=(False, False), more=1 << 4):
     """Run a kernel on two matrices; `types` are the numbers of their types in the instruction's descriptor."""
     given = [
         placed(x, s, w, t) for x, s, w, t in zip((a, b), (M * ROW, N * ROW), widths, turned, strict=True)
     ]
-    how = 1 << 4 | types << 7 | types << 10 | turned[0] << 15 | turned[1] << 16 | N // 8 << 17 | M // 16 << 24
+    how = more | types << 7 | types << 10 | turned[0] << 15 | turned[1] << 16 | N // 8 << 17 | M // 16 << 24
     out = np.zeros((M, N), np.float32)
     run = Module.load(text)["k"](
         1, 128, [given[0][0], given[1][0], Uninitialised(out), given[0][1], given[1][1], how]
@@ -141,6 +141,21 @@ def test_products_of_other_types(kind, k, types):
     run, out = product(of_kind(TEXT, kind), *given, types)
     assert run.ok, (run.status, [str(f) for f in run.findings])
     assert np.array_equal(out, a.astype(float) @ b.astype(float).T)
+
+
+WHOLE, SATURATED, B_IS_SIGNED = 2 << 4, 1 << 3, 1 << 10
+
+
+def test_products_of_bytes_add_whole_numbers():
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 256, (M, 32)), rng.integers(-128, 128, (N, 32))
+    twice = TEXT.replace(PRODUCT, f"{PRODUCT}\n@%first {PRODUCT.replace('%how, 0', '%how, 1')}")
+    given = a.astype(np.uint8), b.astype(np.int8).view(np.uint8)
+    run, out = product(of_kind(twice, "i8"), *given, 0, more=WHOLE | B_IS_SIGNED)
+    assert run.ok, (run.status, [str(f) for f in run.findings])
+    assert np.array_equal(out.view(np.int32), 2 * (a @ b.T))
+    run, _ = product(of_kind(twice, "i8"), *given, 0, more=WHOLE | SATURATED)
+    assert run.status == "refused"
 
 
 FAULTS = {

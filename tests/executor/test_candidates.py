@@ -5,6 +5,7 @@ import pytest
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, CheckStatus, SourceFile, VerdictStatus
+from kernelwright.sandbox._zygotes import PRELOADED
 
 from .judging import judging
 
@@ -150,3 +151,9 @@ def test_what_is_not_executed_is_unknown_and_never_refused(settings):
     build = get_language("cuda").build(candidate)
     assert build.status == "unavailable"
     assert build.diagnostics.startswith("not executed: cudaGraphCreate at k.cu:")
+
+
+@pytest.mark.parametrize("language", ["cuda", "triton", "gluon"])
+def test_workers_are_forked_with_the_executor_imported(language):
+    """Each imported it anew otherwise, half a second of a processor."""
+    assert type(get_language(language)).__module__ in PRELOADED[language]

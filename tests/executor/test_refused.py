@@ -27,7 +27,8 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.e2m1.e2m
 mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m1.f32 {F}, {A}, {B}, {F};
 tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %p, %q, [%r2], %r1, %t;
 tcgen05.mma.ws.cta_group::1.kind::f16 [%r0], %p, %q, %r1, %t;
-tcgen05.mma.cta_group::1.kind::i8 [%r0], %p, %q, %r1, %t;
+tcgen05.mma.sp.cta_group::1.kind::i8 [%r0], %p, %q, [%r2], %r1, %t;
+tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [%r0], %p, %q, %r1, [%r2], [%r3], %t;
 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r0], %p, %q, %r1, [%r2], [%r3], %t;
 tcgen05.cp.cta_group::1.128x256b [%r0], %p;
 tcgen05.shift.cta_group::1.down [%r0];

@@ -4,7 +4,7 @@ from ._arithmetic import Handler, flag
 from ._ir import Address, Immediate, Instruction, Operand, Vector
 from ._writer import Modifiers, Writer, refused
 
-_KINDS = {"kind::f16": 0, "kind::tf32": 1, "kind::f8f6f4": 2}
+_KINDS = {"kind::f16": 0, "kind::tf32": 1, "kind::f8f6f4": 2, "kind::i8": 3}
 _SHAPES = {
     "32x32b": ("T32X32", 1),
     "16x32bx2": ("T16X32X2", 1),

@@ -39,7 +39,7 @@ _CLUSTER: Final = ("barrier.cluster", "mapa")
 _SPECIAL: Final = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 _TENSOR_TYPES: Final = {
     "f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "f64": "float64", "s8": "int8", "u8": "int8",
-    "e4m3": "float8", "e5m2": "float8", "f8f6f4": "float8",
+    "e4m3": "float8", "e5m2": "float8", "f8f6f4": "float8", "i8": "int8",
 }  # fmt: skip
 
 

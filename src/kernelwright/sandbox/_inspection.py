@@ -88,9 +88,9 @@ def descendants(pid: int) -> tuple[int, ...]:
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                state, parent = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[:2]
-                if state != "Z":
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{entry}/stat", "rb") as stat:  # noqa: PTH123 - faster
+                state, parent, _ = stat.read().rpartition(b")")[2].split(None, 2)
+                if state != b"Z":
                     children.setdefault(int(parent), []).append(int(entry))
     found: list[int] = []
     waiting = list(children.get(pid, ()))

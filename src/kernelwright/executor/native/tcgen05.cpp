@@ -34,22 +34,22 @@ uint32_t* cell(Warp* w, Block* of, int lane, uint32_t row, uint32_t column, bool
   return &t.cells[at];
 }
 
-// What a product does, of its instruction descriptor; `kind`: f16, tf32 or f8f6f4.
+// What a product does, of its instruction descriptor; `kind`: f16, tf32, f8f6f4 or i8, whose sums are whole numbers that wrap.
 struct Product {
   Element a, b;
   int m, n, k;
-  bool turn_a, turn_b, negative, pair, known;
+  bool turn_a, turn_b, negative, whole, pair, known;
 
-  Product(uint32_t d, int kind, bool of_two) : pair(of_two) {
-    static const Element halves[] = {F16, BF16}, bytes[] = {E4M3, E5M2};
+  Product(uint32_t d, int kind, bool of_two) : whole(kind == 3), pair(of_two) {
+    static const Element of[][2] = {{F16, BF16}, {TF32, TF32}, {E4M3, E5M2}, {kw::U8, S8}};
     uint32_t of_a = d >> 7 & 7, of_b = d >> 10 & 7;
     k = kind == 0 ? 16 : kind == 1 ? 8 : 32;
     m = int(d >> 24 & 31) * 16, n = int(d >> 17 & 63) * 8;
     turn_a = d >> 15 & 1, turn_b = d >> 16 & 1, negative = (d >> 13 & 1) != (d >> 14 & 1);
-    a = kind == 1 ? TF32 : (kind ? bytes : halves)[of_a & 1], b = kind == 1 ? TF32 : (kind ? bytes : halves)[of_b & 1];
+    a = of[kind][of_a & 1], b = of[kind][of_b & 1];
     bool types = kind == 1 ? of_a == 2 && of_b == 2 : of_a < 2 && of_b < 2;
     bool shape = pair ? (m == 128 || m == 256) && n % 16 == 0 : (m == 64 && n % 8 == 0) || (m == 128 && n % 16 == 0);
-    known = types && shape && n >= 8 && n <= 256 && (d >> 4 & 3) == 1 && !(d & 15) && !(kind == 1 && (turn_a || turn_b));
+    known = types && shape && n >= 8 && n <= 256 && (d >> 4 & 3) == (whole ? 2 : 1) && !(d & 15) && !(whole && (d >> 13 & 3 || n % 16)) && !(kind == 1 && (turn_a || turn_b));
   }
   int rows() const { return pair ? m / 2 : m; }  // of a block
   bool folded() const { return pair && m == 128; }
@@ -108,13 +108,14 @@ void multiply(Warp* w, int lane, const Product& p, uint64_t to, bool from_tensor
         uint32_t l = lane_of(to) + p.lane_at(i, j), c = column_of(to) + p.column_at(j);
         if (keeps) cell(w, work.block, lane, l, c, false, true, site);
         row[j] = cell(w, work.block, lane, l, c, true, true, site);
-        sums[j] = keeps && row[j] ? bits<float>(*row[j]) : 0;
+        sums[j] = keeps && row[j] && !p.whole ? bits<float>(*row[j]) : 0;
       }
       for (int c = 0; c < p.k; c++) {
         float x = p.negative ? -fa[c * p.rows() + i] : fa[c * p.rows() + i];
         for (int j = 0; j < p.n; j++) sums[j] += x * fb[c * p.n + j];
       }
-      for (int j = 0; j < p.n; j++) if (row[j]) *row[j] = bits<uint32_t>(sums[j]);
+      for (int j = 0; j < p.n; j++)  // of whole numbers what one instruction adds is exact in a float
+        if (row[j]) *row[j] = p.whole ? uint32_t(int32_t(sums[j])) + (keeps ? *row[j] : 0) : bits<uint32_t>(sums[j]);
     }
   }
   for (TensorWork& work : works) w->block->tensor.issued.push_back(std::move(work));

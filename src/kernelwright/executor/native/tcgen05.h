@@ -10,7 +10,7 @@ void tensor_alloc(Warp* w, Mask m, const b64& to, Space s, const b32& columns, b
 void tensor_free(Warp* w, Mask m, const b32& address, const b32& columns, uint32_t site);
 void tensor_load_cells(Warp* w, Mask m, const b64& address, TensorShape s, int registers, uint32_t split, uint32_t site, b32* out);
 void tensor_store_cells(Warp* w, Mask m, const b64& address, TensorShape s, int registers, uint32_t split, uint32_t site, const b32* in);
-// kind: 0 for f16, 1 for tf32, 2 for f8f6f4; `how` is the instruction descriptor
+// kind: 0 for f16, 1 for tf32, 2 for f8f6f4, 3 for i8; `how` is the instruction descriptor
 void tensor_multiply(Warp* w, Mask m, int kind, bool pair, const b64& to, bool from_tensor, const b64& a, const b64& b, const b32& how,
                      Mask keeps, uint32_t site);
 // The mbarrier of this address, or where `many` says so those of the blocks that each lane names.
