@@ -84,9 +84,14 @@ CASES = (
         [{**one, "scale": 0.5} for one in _FEWER],
         [{**one, "scale": 0.3} for one in _linear(_SHORTER)],
     ),
-    # Longer keys, or decays above 0, let the rule grow without bound: float32 overflows, chunks at other rows.
+    # Longer keys, or decays well above 0, let the rule grow without bound: float32 overflows, chunks at other rows.
     Cases(
-        "scan_delta", "delta", {**_ROWS, **_BETA, **_DECAY, **_STATE}, _FEWER, _linear(_SHORTER), regimes=()
+        "scan_delta",
+        "delta",
+        {**_ROWS, **_BETA, **_DECAY, **_STATE},
+        _FEWER,
+        _linear(_SHORTER),
+        regimes=("tiny",),
     ),
 )
 """The cases of this family."""
