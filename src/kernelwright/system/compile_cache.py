@@ -34,7 +34,9 @@ def remove_incomplete(folder: Path, now_s: float | None = None) -> list[str]:
         []
     """
     now_s, removed = time.time() if now_s is None else now_s, []
-    found = (Path(below, name) for below, _, names in os.walk(folder) for name in names if name.endswith(".so"))
+    found = (
+        Path(below, name) for below, _, names in os.walk(folder) for name in names if name.endswith(".so")
+    )
     for path in found:  # a folder that another process removes meanwhile is passed over
         with contextlib.suppress(OSError):
             if now_s - path.stat().st_mtime > _STILL_S and not is_complete(path):
