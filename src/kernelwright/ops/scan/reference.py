@@ -75,8 +75,8 @@ def _gradients(
         outs = form(*(next(rows) if one else None for one in held), *rest)
         return tuple(out for out, one in zip(outs, asked, strict=True) if one)
 
-    backward = torch.func.vjp(called, *(x for x in given if x is not None))[1]
-    found = iter(backward(tuple(slope for slope in slopes if slope is not None)))
+    there = torch.func.vjp(called, *(x for x in given if x is not None))
+    found = iter(there[1](tuple(slope for slope in slopes if slope is not None)))
     return [next(found) if one else slopes[0].new_empty(0) for one in held]
 
 
