@@ -7,9 +7,12 @@ import torch
 
 from kernelwright.records import Contract, Split
 from kernelwright.sandbox import Fetched
-from kernelwright.verify import Oracle, verify
+from kernelwright.system.waiting import PatientDeadline
+from kernelwright.verify import Oracle, Seeds, verify
 from kernelwright.verify._explained import first_wrong
 from kernelwright.verify._tolerance import output_tolerance
+from kernelwright.verify._trial import Trial
+from kernelwright.verify.checks import endurance
 from kernelwright.verify.checks.correct import compare_outputs
 
 MISREAD = """
@@ -57,3 +60,13 @@ def test_an_integer_output_has_a_first_place_too():
     tolerance = output_tolerance(whole, whole, Contract())
     assert first_wrong(whole.clone().index_fill_(1, torch.tensor([1]), 9), tolerance) == (0, 1)
     assert first_wrong(whole, tolerance) is None
+
+
+def test_endurance_blames_no_count_where_a_first_call_is_wrong(oracle, make, pool, monkeypatch):
+    apart = [w for w in oracle.task.split(Split.HIDDEN) if any(a.layout != "contiguous" for a in w.arguments)]
+    case = oracle.case(apart[0], 1)
+    monkeypatch.setattr(endurance, "_cheapest", lambda *_: None)
+    with Trial(oracle, *make(MISREAD), pool, deadline=PatientDeadline(600), seeds=Seeds()) as trial:
+        found = endurance.Endurance().probe(trial, case)
+    assert found.check == "correct"
+    assert found.message.startswith("on a hidden workload: error")
