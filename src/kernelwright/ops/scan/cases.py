@@ -91,7 +91,7 @@ CASES = (
         {**_ROWS, **_BETA, **_DECAY, **_STATE},
         _FEWER,
         _linear(_SHORTER),
-        regimes=("tiny",),
+        regimes=("tiny-scale",),
     ),
 )
 """The cases of this family."""
