@@ -5,7 +5,11 @@ import json
 import pytest
 from tests.ops.mutants import verdicts
 
+from kernelwright.api import ops as api
 from kernelwright.cli import main
+from kernelwright.cli._common import Common
+from kernelwright.cli.ops import _judged
+from kernelwright.records import Task
 
 
 def events(out: str) -> list[dict]:
@@ -32,6 +36,22 @@ def test_unknown_families_and_missing_ones_are_named(capsys):
     assert "did you mean 'kmeans'" in capsys.readouterr().err
     assert main(["ops", "verify"]) == 2
     assert "needs the name of a family" in capsys.readouterr().err
+    assert main(["ops", "verify", "kmeans", "kmeans_stop", "--screen"]) == 2
+    said = capsys.readouterr()
+    assert "did you mean 'kmeans_step'" in said.err and not said.out, "before the first is judged"
+
+
+def test_an_op_or_a_case_of_one_is_verified_by_itself(monkeypatch):
+    monkeypatch.setattr(api, "judge", lambda *_, **__: None)
+    monkeypatch.setattr(api, "admit", lambda _: None)
+    monkeypatch.setattr(api, "task_of", lambda *_: Task.model_construct(workloads=()))
+    monkeypatch.setattr(api, "Problem", lambda _: None)
+
+    def judged(*names):
+        return [one.op for one in _judged(names, ("eager",), True, Common())]
+
+    assert judged("kmeans_step-2", "kmeans_assign") == ["kmeans_step-2", "kmeans_assign", "kmeans_assign-2"]
+    assert judged("rope") == ["rope"]
 
 
 MUTANTS = {

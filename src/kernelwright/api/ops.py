@@ -5,11 +5,13 @@ Family ─▶ task and candidate of each of its cases ─▶ Judgement
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from .. import ops
+from ..errors import NotFoundError
 from ..records import Candidate, Task
 from ..search import Judgement, OnEvent
 from ..tasks import Problem
@@ -17,7 +19,9 @@ from ..tasks.forms import own
 from ..verify import Admission, admit
 from .judge import judge
 
-__all__ = ["Verified", "candidate_of", "cases_of", "line", "sheet", "task_of", "verify_family"]
+__all__ = [
+    "Verified", "candidate_of", "cases_of", "chosen", "line", "named_cases", "sheet", "task_of", "verify_family",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,46 @@ def cases_of(family: str) -> tuple[ops.Cases, ...]:
     return found
 
 
+def named_cases(family: str) -> dict[str, ops.Cases]:
+    """Return the cases of a family's ops by name: that of the op, and from the second of its cases on a number.
+
+    Example:
+        >>> list(named_cases("kmeans"))
+        ['kmeans_assign', 'kmeans_assign-2', 'kmeans_step', 'kmeans_step-2']
+    """
+    seen: Counter[str] = Counter()
+    found: dict[str, ops.Cases] = {}
+    for cases in cases_of(family):
+        seen[cases.op] += 1
+        found[cases.op if seen[cases.op] == 1 else f"{cases.op}-{seen[cases.op]}"] = cases
+    return found
+
+
+def chosen(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the family that a family's, an op's or a case's name means, and the names of the cases that are meant.
+
+    Raises:
+        NotFoundError: nothing is called so.
+
+    Example:
+        >>> chosen("rope"), chosen("kmeans_step"), chosen("kmeans_step-2")
+        (('rope', ('rope',)), ('kmeans', ('kmeans_step', 'kmeans_step-2')), ('kmeans', ('kmeans_step-2',)))
+    """
+    if name in ops.families():
+        return name, tuple(named_cases(name))
+    known = list(ops.families())
+    for family in ops.families():
+        cases = named_cases(family)
+        if meant := tuple(case for case, of in cases.items() if name in (case, of.op)):
+            return family, meant
+        known += cases
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise NotFoundError(
+        f"no family of ops, op or case is called {name!r}; {hint}`kernelwright ops` lists them"
+    )
+
+
 def task_of(family: str, cases: ops.Cases) -> Task:
     """Return the task of an op: its reference on its cases."""
     folder = Path(ops.family(family).__path__[0])
@@ -75,13 +119,14 @@ def candidate_of(family: str, cases: ops.Cases) -> Candidate:
 
 
 def verify_family(
-    family: str, *, screen: bool = False, baselines: Sequence[str] = ("eager", "compile"),
+    family: str, *, only: Collection[str] = (), screen: bool = False, baselines: Sequence[str] = ("eager", "compile"),
     store: Path | str | None = None, on_event: OnEvent | None = None,
 ) -> Iterator[Verified]:  # fmt: skip
     """Judge the kernel of each op of a family against its reference, on its cases.
 
     Args:
         family: The family.
+        only: Names of the cases to judge; all of them if none.
         screen: Only verify and time the workloads that are timed.
         baselines: What it is timed against, the reference's native forms.
         store: Folder of the run store; by default the user's.
@@ -90,10 +135,9 @@ def verify_family(
     Raises:
         NotFoundError: there is no such family.
     """
-    seen: Counter[str] = Counter()
-    for cases in cases_of(family):
-        seen[cases.op] += 1
-        name = cases.op if seen[cases.op] == 1 else f"{cases.op}-{seen[cases.op]}"
+    for name, cases in named_cases(family).items():
+        if only and name not in only:
+            continue
         task = task_of(family, cases)
         judgement = judge(
             task, candidate_of(family, cases), screen=screen, device="cpu", baselines=baselines,

@@ -27,9 +27,10 @@ def ops(
 
     Args:
         action: `list` every op, what runs on this machine's processor, and what on a GPU; `build` the kernels of the
-            named families ahead of their first use, of all by default; `verify` the named families by the judge, each
+            named families ahead of their first use, of all by default; `verify` what is named by the judge, each
             op against its reference on its cases (exit code 1 if one does not hold).
-        families: Names of families; for `verify`, `all` is all of them.
+        families: Names of families; for `verify` also of ops, or of one case of an op (`conv-2`), and `all` is all of
+            them.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
         brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
         baseline: Of `verify`: what ops are timed against; `eager` and `compile` by default, which takes longer.
@@ -45,7 +46,7 @@ def ops(
         case "verify":
             if not families:
                 raise InputError(
-                    "`kernelwright ops verify` needs the name of a family, or `all`; `kernelwright ops` lists them"
+                    "`kernelwright ops verify` needs the name of a family, an op or `all`; `kernelwright ops` lists all"
                 )
             judged = _judged(families, tuple(baseline or ("eager", "compile")), screen, common)
             return _verify(judged, brief, to, common)
@@ -89,11 +90,12 @@ def _build(names: tuple[str, ...], common: Common) -> int:
 def _judged(
     names: tuple[str, ...], baselines: tuple[str, ...], screen: bool, common: Common
 ) -> "Iterator[Verified]":
-    from ..api.ops import verify_family
+    from ..api.ops import chosen, verify_family
     from ..ops import families
 
-    for name in families() if names == ("all",) else names:
-        yield from verify_family(name, screen=screen, baselines=baselines, store=common.folder)
+    asked = [chosen(name) for name in (families() if names == ("all",) else names)]
+    for family, only in asked:
+        yield from verify_family(family, only=only, screen=screen, baselines=baselines, store=common.folder)
 
 
 def _verify(judged: "Iterable[Verified]", brief: bool, to: Path | None, common: Common) -> int:
