@@ -17,7 +17,7 @@ class Spectral(nn.Module):
     def __init__(self):
         super().__init__()
         weight = torch.randn(_FEATURES, _FEATURES, _MODES, dtype=torch.complex64) / _FEATURES
-        self.weight, self.skip, self.norm = nn.Parameter(weight), nn.Linear(_FEATURES, _FEATURES), "backward"
+        self.weight, self.past, self.norm = nn.Parameter(weight), nn.Linear(_FEATURES, _FEATURES), "backward"
 
     def mixed(self, x):
         spectrum = torch.fft.rfft(x, dim=1, norm=self.norm)
@@ -26,7 +26,7 @@ class Spectral(nn.Module):
         return kept
 
     def forward(self, x):
-        return nn.functional.gelu(torch.fft.irfft(self.mixed(x), n=x.shape[1], dim=1) + self.skip(x))
+        return nn.functional.gelu(torch.fft.irfft(self.mixed(x), n=x.shape[1], dim=1) + self.past(x))
 
 
 class Recurrent(nn.Module):
