@@ -215,3 +215,6 @@ def test_a_worker_that_is_stopped_and_one_that_goes_on_are_told_apart(
         while process.status() == psutil.STATUS_STOPPED:
             time.sleep(0.001)
         assert not worker._connection.freezer.settle()
+        with pytest.raises(WorkerFailure, match=rf"could not be stopped: .*\b{worker.pid} \([RS]\)"):
+            monkeypatch.setattr(_freeze.signal, "pidfd_send_signal", lambda *_: None)
+            worker._connection.rest()

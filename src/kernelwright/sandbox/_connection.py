@@ -86,13 +86,14 @@ class Connection:
             stopped_ns = time.perf_counter_ns()
             struck()
             if not self.freezer.settle():
-                raise self._failure(FailureKind.PROTOCOL, "the worker could not be stopped after its reply")
+                unstopped = f"the worker could not be stopped after its reply: {self.freezer.at_work()}"
+                raise self._failure(FailureKind.PROTOCOL, unstopped)
             return self._checked(self._channel.parse(body), number), stopped_ns
 
     def rest(self) -> None:
         """Stop the worker until the next request."""
         if not self.dead and not self.freezer.freeze():
-            raise self.reject("the worker could not be stopped")
+            raise self.reject(f"the worker could not be stopped: {self.freezer.at_work()}")
 
     def send_raw(self, data: bytes, deadline: float) -> None:
         """Send bytes that were encoded before."""

@@ -12,14 +12,16 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 _LIMIT_S = 20.0
 _POLL_S = 2e-5
 """Seconds between two looks at whether all threads have stopped: on a busy machine they need the core to do it."""
 _STEP_S = 0.05
 """Seconds that count at most between two looks: a machine that was paused leaves the worker no core meanwhile."""
-_STOPPED = frozenset((b"T", b"t", b"Z", b"X", b"D"))
+_STOPPED = frozenset("TtZXD")
 """States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
+_MOST_NAMED = 4
 
 
 class Freezer:
@@ -59,6 +61,16 @@ class Freezer:
         self.strike()
         return self.settle()
 
+    def at_work(self) -> str:
+        """Name threads that are not stopped, as `python 7 (R)`, the first few; for a message."""
+        found = [
+            f"{name} {thread} ({state})"
+            for pid in (self._pid, *_below(self._pid))
+            for thread, name, state in _states(pid)
+            if state not in _STOPPED
+        ]
+        return ", ".join(found[:_MOST_NAMED]) or "none by now"
+
     def thaw(self) -> None:
         """Let everything run again."""
         if not self.frozen:
@@ -86,12 +98,16 @@ def _below(pid: int) -> set[int]:
 
 
 def _stopped(pid: int) -> bool:
+    return all(state in _STOPPED for _, _, state in _states(pid))
+
+
+def _states(pid: int) -> Iterator[tuple[str, str, str]]:
+    """Yield number, name and state of each thread of a process."""
     folder = f"/proc/{pid}/task"
     for thread in _threads(folder):
         with contextlib.suppress(OSError):
-            if _read(f"{folder}/{thread}/stat").rpartition(b")")[2][1:2] not in _STOPPED:
-                return False
-    return True
+            before, _, after = _read(f"{folder}/{thread}/stat").decode(errors="replace").rpartition(")")
+            yield thread, before.partition("(")[2], after[1:2]
 
 
 def _threads(folder: str) -> list[str]:
