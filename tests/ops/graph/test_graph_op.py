@@ -158,6 +158,18 @@ def test_a_softmax_over_edges_takes_infinities_and_nan_as_torch_does():
     torch.testing.assert_close(reference.edge_softmax(first, scores), right, equal_nan=True)
 
 
+def test_sums_of_long_rows_in_gradients_are_wider_than_float32():
+    crow = torch.tensor([0, 7000, 20000])
+    weights, grad = torch.rand(20000, 1), torch.randn(20000, 1) + 1
+    truth = reference.edge_softmax_gradient(crow, weights.double(), grad.double())
+
+    def error(found):
+        return (found.double() - truth).norm()
+
+    plain = reference.edge_softmax_gradient(crow, weights, grad)
+    assert 3 * error(torch.ops.kernelwright.graph_edge_softmax_gradient(crow, weights, grad)) < error(plain)
+
+
 def test_gradients_are_those_of_the_formula():
     typed_graph, ends, kind = typed(7, 25, 3)
     x, weight = torch.randn(7, 5, requires_grad=True), torch.randn(3, 5, 8, requires_grad=True)

@@ -21,11 +21,11 @@ Rows rows_of(const Args& args) {
 }
 
 // Entries of no row are zero; calls body(first, last) for the entries of each row that has any, in shares.
-template <class Body> void by_row(const Rows& rows, float* out, Body body) {
+template <class Held, class Body> void by_row(const Rows& rows, float* out, Body body) {
   std::fill(out, out + rows.crow[0] * rows.heads, 0.0f);
   std::fill(out + rows.crow[rows.count] * rows.heads, out + rows.entries * rows.heads, 0.0f);
   in_shares(rows.count, 8 * rows.entries * rows.heads, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> held(static_cast<size_t>(2 * rows.heads));
+    std::vector<Held> held(static_cast<size_t>(2 * rows.heads));
     for (int64_t r = begin; r < end; ++r)
       if (rows.crow[r] < rows.crow[r + 1]) body(rows.crow[r], rows.crow[r + 1], held.data());
   });
@@ -36,7 +36,7 @@ void softmax(const Args& args) {
   const float* scores = args.tensor<const float>(1).data();
   float* out = args.tensor<float>(2).data();
   const int64_t heads = rows.heads;
-  by_row(rows, out, [&](int64_t first, int64_t last, float* most) {
+  by_row<float>(rows, out, [&](int64_t first, int64_t last, float* most) {
     float* sums = most + heads;
     for (int64_t h = 0; h < heads; ++h) most[h] = -kInf, sums[h] = 0;
     for (int64_t e = first; e < last; ++e)
@@ -63,12 +63,13 @@ void gradient(const Args& args) {
   const float* grad = args.tensor<const float>(2).data();
   float* out = args.tensor<float>(3).data();
   const int64_t heads = rows.heads;
-  by_row(rows, out, [&](int64_t first, int64_t last, float* sums) {
+  by_row<double>(rows, out, [&](int64_t first, int64_t last, double* sums) {  // of a long row a gradient may be all but its sum
     for (int64_t h = 0; h < heads; ++h) sums[h] = 0;
     for (int64_t e = first; e < last; ++e)
       for (int64_t h = 0; h < heads; ++h) sums[h] += weights[e * heads + h] * grad[e * heads + h];
     for (int64_t e = first; e < last; ++e)
-      for (int64_t h = 0; h < heads; ++h) out[e * heads + h] = weights[e * heads + h] * (grad[e * heads + h] - sums[h]);
+      for (int64_t h = 0; h < heads; ++h)
+        out[e * heads + h] = weights[e * heads + h] * (grad[e * heads + h] - float(sums[h]));
   });
 }
 
