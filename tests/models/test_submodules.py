@@ -10,7 +10,7 @@ from kernelwright.models.pieces import Pieces, Region, RegionForm, captured_prog
 from kernelwright.models.pieces import _model as serving
 from kernelwright.tasks.capture import quiet
 
-MARK, SEEN = 100.0, []
+MARK, SEEN, TELL = 100.0, [], print
 
 
 class Gate(nn.Module):
@@ -33,6 +33,12 @@ class Counting(Gate):
 class Noting(Gate):
     def forward(self, x):
         SEEN.append(1)
+        return torch.tanh(x * self.weight) * 2.0
+
+
+class Telling(Gate):
+    def forward(self, x):
+        TELL(end="")
         return torch.tanh(x * self.weight) * 2.0
 
 
@@ -127,7 +133,7 @@ def test_kernels_serve_submodules_in_every_branch_without_dynamo(served, kind):
     )
 
 
-@pytest.mark.parametrize("kind", [Counting, Noting, Listing, IndirectlyNoting])
+@pytest.mark.parametrize("kind", [Counting, Noting, Telling, Listing, IndirectlyNoting])
 def test_what_is_no_function_of_its_inputs_is_left_to_dynamo(served, kind):
     model, pieces, by_dynamo = served(kind)
     assert by_dynamo and not any("forward" in vars(m) for m in model.modules()), "the model is as it was"

@@ -148,14 +148,14 @@ def listed(names: Sequence[str], sizes: Mapping[str, tuple[int, ...]] = MappingP
 
 
 def _in_order(wanted: Sequence[str], free: list[str]) -> dict[str, str]:
-    """Give each wanted name one of the free ones, the likest first."""
+    """Give each wanted name a free one: the same, then one with the same last part, then the next."""
     names: dict[str, str] = {}
-    for likeness in (lambda n: n, lambda n: n.rpartition(".")[2], lambda _: ""):
+    for key in (lambda n: n, lambda n: n.rpartition(".")[2], lambda _: ""):
         for name in wanted:
-            likest = next((f for f in free if likeness(f) == likeness(name)), None)
-            if name not in names and likest is not None:
-                names[name] = likest
-                free.remove(likest)
+            match = next((f for f in free if key(f) == key(name)), None)
+            if name not in names and match is not None:
+                names[name] = match
+                free.remove(match)
     return names
 
 

@@ -32,10 +32,6 @@ _WRITES = frozenset({
 _HOLDS = (bool, int, float, str, type(None), torch.dtype, torch.Size, torch.device)
 _SPECIAL = frozenset(vars(nn.Module())) | {"forward"}
 """What every module has among its attributes."""
-_BUILTINS = frozenset({
-    "abs", "all", "any", "bool", "enumerate", "float", "int", "isinstance", "len", "list", "max", "min", "range",
-    "reversed", "sorted", "sum", "tuple", "zip", "AssertionError", "RuntimeError", "TypeError", "ValueError",
-})  # fmt: skip
 _OWN = ("__call__", "__getattr__", "__getattribute__", "__setattr__")
 
 
@@ -253,13 +249,9 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_fixed(names: dict[str, Any], name: str) -> bool:
-    """Tell whether a global is torch, `math`, a function of torch, or one of Python's own that is listed."""
+    """Tell whether a global is torch, `math`, or a function of theirs."""
     value = names.get(name)
     if isinstance(value, ModuleType):
         return value is math or value.__name__.partition(".")[0] == "torch"
     of = str(getattr(value, "__module__", "") or "").partition(".")[0]
-    return (
-        callable(value)
-        and of in ("torch", "builtins", "math")
-        and value not in (globals, exec, eval, setattr)
-    )
+    return callable(value) and of in ("torch", "math")
