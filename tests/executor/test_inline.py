@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelwright.executor import FaultError, NotExecutedError
-from kernelwright.executor.inline import calls_in, headers_left_out
+from kernelwright.executor import FaultError
+from kernelwright.executor.inline import headers_left_out
 from kernelwright.languages import get_language
+from kernelwright.languages._inline import NotLiteralError, calls_in
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 from kernelwright.tasks import load_candidate, load_task
 
@@ -129,7 +130,7 @@ def test_headers_that_a_source_does_not_use_are_left_out_and_those_that_it_uses_
 
 
 def test_sources_that_are_put_together_at_run_time_are_refused_by_line():
-    with pytest.raises(NotExecutedError, match="load_inline of 'make_source\\(\\)' at line 2"):
+    with pytest.raises(NotLiteralError, match="load_inline of 'make_source\\(\\)' at line 2"):
         calls_in("\nload_inline(name='f', cuda_sources=make_source(), functions=['f'])")
     _, build = built(CANDIDATE.replace("cuda_sources=source", "cuda_sources=source.strip()"))
     assert build.status is BuildStatus.UNAVAILABLE

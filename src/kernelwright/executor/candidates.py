@@ -28,11 +28,11 @@ from ..languages import triton as real_triton
 from ..languages._cuda_targets import architecture
 from ..languages._destination import Destination, load_entry
 from ..languages._entry import source_of, split_entry
+from ..languages._inline import NotLiteralError, calls_in, key_of
 from ..languages.cpp import LIBRARY
 from ..languages.torch import check_python, load_symbol
 from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec
 from . import _cudart, _native, inline
-from ._errors import NotExecutedError
 from ._loading import (
     FOLDER,
     OTHER_SEED,
@@ -61,10 +61,10 @@ class Cuda(real_cuda.Cuda):
 
     def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile for the targets, and without a GPU for the executor too."""
-        if candidate.style != "destination":
-            return _python(nvcc, candidate, folder, deadline_s)
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
+        if candidate.style != "destination":
+            return _python(nvcc, candidate, folder, deadline_s)
         ptx = flags_for(architecture(TARGET, candidate))
         with _cudart.linked(nvcc, folder) as runtime:
             built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, [*ptx, runtime])
@@ -73,10 +73,7 @@ class Cuda(real_cuda.Cuda):
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load the library; without a GPU its launches are executed on tensors of the CPU."""
         if not executes():
-            by_python = candidate.style != "destination"
-            return (
-                load_symbol(candidate, artefact) if by_python else super().load(candidate, artefact, outputs)
-            )
+            return super().load(candidate, artefact, outputs)
         _start(artefact)
         if candidate.style != "destination":
             device().options = options()
@@ -142,16 +139,16 @@ def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Bu
 
 
 def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
-    """Check a Python file that builds an extension, and without a GPU build that."""
+    """Check a Python file that builds an extension, and build that for the executor."""
     checked = check_python(candidate, ())
-    if checked.status is not BuildStatus.OK or not executes():
+    if checked.status is not BuildStatus.OK:
         return checked
     text, _ = source_of(candidate)
     place, refused = folder / FOLDER, []
     try:
-        calls = inline.calls_in(text)
-    except NotExecutedError as error:
-        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=str(error))
+        calls = calls_in(text)
+    except NotLiteralError as error:
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"not executed: {error}")
     place.mkdir(exist_ok=True)
     with ThreadPoolExecutor() as pool:  # on a new machine these take longer than the candidate
         engine, runtime = pool.submit(_native.engine_library), pool.submit(_cudart.built, nvcc)
@@ -161,7 +158,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
                 return built
     libraries = [engine.result()]
     for call in calls:
-        for ptx in filter(None, _cudart.ptx_of(place / f"{inline.key_of(call)}.so")):
+        for ptx in filter(None, _cudart.ptx_of(place / f"{key_of(call)}.so")):
             made, left = Module.load(ptx).build()
             libraries += made
             refused += left

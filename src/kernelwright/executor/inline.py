@@ -9,11 +9,10 @@ Does not cover: sources put together at run time, `load` of files, what `kw_torc
 error names the line), arguments that are lists, `torch.cuda` in Python.
 """
 
-import ast
 import ctypes
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,9 +21,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.dlpack import from_dlpack
 
+from ..languages._inline import key_of, texts
 from ..languages._process import run_tool
 from ..languages.cpp import ffi_includes
-from ..records import Build, BuildStatus, content_key
+from ..records import Build, BuildStatus
 from . import _cudart
 from ._errors import NotExecutedError
 from ._memory import Uninitialised
@@ -44,34 +44,6 @@ _RESULTS: Final[list[Any]] = []
 _IS_CUDA: Final = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]  # a property of C
 
 
-def calls_in(text: str) -> list[dict[str, Any]]:
-    """Return the keywords of each `load_inline` in a Python file that has CUDA sources.
-
-    Raises:
-        NotExecutedError: an argument is no literal and no name of one.
-    """
-    tree = ast.parse(text)
-    names = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "load_inline":
-            continue
-        if any(k.arg == "cuda_sources" for k in node.keywords):
-            wanted = ("cpp_sources", "cuda_sources", "functions")
-            found.append({k.arg: _literal(k.value, names) for k in node.keywords if k.arg in wanted})
-    return found
-
-
-def key_of(call: Mapping[str, Any]) -> str:
-    """Name what a call of `load_inline` builds."""
-    return content_key(*_texts(call.get("cpp_sources")), "--", *_texts(call["cuda_sources"]), "--",
-                       *_texts(call.get("functions")))  # fmt: skip
-
-
 def headers_left_out(source: str) -> list[str]:
     """Return the words for nvcc by which `kw_torch.h` leaves out headers that a source does not use.
 
@@ -89,12 +61,12 @@ def headers_left_out(source: str) -> list[str]:
 def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float) -> Build:
     """Build the library of a call of `load_inline` in a folder, named by its key."""
     name = key_of(call)
-    texts = (*_texts(call.get("cpp_sources")), *_texts(call["cuda_sources"]))
-    functions = "".join(f'm.def("{f}", &{f});' for f in _texts(call.get("functions")))
+    parts = (*texts(call.get("cpp_sources")), *texts(call["cuda_sources"]))
+    functions = "".join(f'm.def("{f}", &{f});' for f in texts(call.get("functions")))
     glue = f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {functions} }}\n" if functions else ""
     source = "".join(
-        f'#line 1 "{"cuda" if n >= len(texts) - len(_texts(call["cuda_sources"])) else "cpp"}_sources"\n{text}\n'
-        for n, text in enumerate(texts)
+        f'#line 1 "{"cuda" if n >= len(parts) - len(texts(call["cuda_sources"])) else "cpp"}_sources"\n{text}\n'
+        for n, text in enumerate(parts)
     )
     (folder / f"{name}.cu").write_text(f'#include "kw_torch.h"\n{source}{glue}')
     words = [
@@ -223,22 +195,3 @@ def _is_gpu(value: object) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and value.partition(":")[0] == "cuda"
-
-
-def _texts(value: Any) -> Sequence[str]:
-    return () if not value else (value,) if isinstance(value, str) else tuple(value)
-
-
-def _literal(node: ast.expr, names: Mapping[str, ast.expr]) -> Any:
-    try:
-        if isinstance(node, ast.Name) and node.id in names:
-            return _literal(names[node.id], names)
-        if isinstance(node, ast.List | ast.Tuple):
-            return [_literal(item, names) for item in node.elts]
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            return _literal(node.left, names) + _literal(node.right, names)
-        return ast.literal_eval(node)
-    except (ValueError, TypeError):
-        raise NotExecutedError(
-            f"not executed: load_inline of {ast.unparse(node)[:60]!r} at line {node.lineno}, which is no literal string"
-        ) from None

@@ -23,6 +23,9 @@ stream that torch uses now, and end with `KW_CHECK_LAUNCH()`.
       KW_CHECK_LAUNCH();
     }
 
+A Python file that builds an extension from CUDA sources of its own (`load_inline`), in style `function` or `module`,
+is a candidate too; torch builds its extension here, once (`_inline.py`).
+
 The code is built for `sm_90` and for this machine's GPU, and its kernels are compiled for what a line
 `// targets: sm_80, sm_100, sm_120` names; sources with `wgmma`, `setmaxnreg` or `tcgen05` for the variant that has them
 (`sm_90a`). For each, ptxas reports `sm_90.registers` and `sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes`
@@ -56,9 +59,11 @@ from ._cuda_targets import (
 )
 from ._destination import Destination, load_entry
 from ._entry import split_entry
+from ._inline import build_inline, hand_out
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from .cpp import INCLUDE, LIBRARY, ffi_includes, missing_export
+from .torch import check_python, load_symbol
 
 _SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
 _STANDARD = "-std=c++17"
@@ -109,12 +114,22 @@ class Cuda:
 
     def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile the sources that lie in the folder, into it."""
-        return compile_with(nvcc, candidate, folder, deadline_s)
+        if candidate.style == "destination":
+            return compile_with(nvcc, candidate, folder, deadline_s)
+        checked = check_python(candidate, ())
+        if checked.status is not BuildStatus.OK:
+            return checked
+        names = [architecture(target, candidate) for target in targets_here()]
+        asked = [re.sub(r"sm_(\d+)(\d)", r"\1.\2", name) for name in names]
+        return build_inline(candidate, folder, asked, deadline_s)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Load the library and return a `Destination` whose outputs are on the GPU."""
+        """Load the library and return a `Destination` whose outputs are on the GPU; of a Python file its symbol."""
         if not torch.cuda.is_available():
             raise MissingToolError("a CUDA kernel needs an NVIDIA GPU to run; torch finds none here")
+        if candidate.style != "destination":
+            hand_out(artefact)
+            return load_symbol(candidate, artefact)
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
         strided = candidate.parameters.get("strided") is True
         return Destination(entry, outputs, strided=strided, device="cuda")
@@ -166,8 +181,6 @@ def compile_with(
 
 
 def _problem(candidate: Candidate) -> str | None:
-    if candidate.style != "destination":
-        return f"a CUDA kernel is called in style 'destination', not {candidate.style!r}"
     if not any(s.path.endswith(".cu") for s in candidate.sources):
         return f"no CUDA file among {[s.path for s in candidate.sources]}; expected a name that ends in .cu"
     for flag in candidate.flags:

@@ -19,7 +19,7 @@ from ..tasks import Problem, load_task
 from ._journal import Journal
 from ._late import ours_if_late, theirs_if_late
 from ._programs import ProgramForm, both_on_program
-from ._protocol import ForOtherHardware, Suite
+from ._protocol import ForOtherHardware, Script, Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
 from ._submission import Submission
 from ._verifiers import ReadByModels, Reader
@@ -178,16 +178,29 @@ def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Sub
             why = given.suite.needs(made.text, given.data) or why
         return Theirs(status="unknown", message=why, flags=given.suite.flags(made.text))
 
+    device = detect(given.device)
+    where = device.torch_device if device.kind == "cuda" else "cpu"
+    lacks = _lacks(script, where)
+    if lacks:
+        return Theirs(status="unknown", message=lacks, flags=given.suite.flags(made.text))
+
     def reference() -> Theirs | None:
         plain = given.suite.submission(task, Problem(task).baseline("eager", task.split(Split.SEARCH)[0]))
         asked = given.suite.script(task, plain.text, given.data, problem) if plain else None
-        return their_verdict(asked, given.pool, plain.kernel) if plain and asked else None
+        return their_verdict(asked, given.pool, plain.kernel, where) if plain and asked else None
 
     def apply() -> Theirs:
-        return their_verdict(script, given.pool, made.kernel)
+        return their_verdict(script, given.pool, made.kernel, where)
 
     found = theirs_if_late(apply(), apply, reference)
     return found.model_copy(update={"flags": (*given.suite.flags(made.text), *found.flags)})
+
+
+def _lacks(script: Script, device: str) -> str:
+    """Say why a benchmark's program cannot run on a device; empty if it can."""
+    if device == "cpu":
+        return "it needs a GPU" if script.needs_gpu else ""
+    return "" if script.on_gpu else "its rules run on a CPU alone here"
 
 
 def sizes_of(task: Task) -> str:

@@ -69,6 +69,8 @@ class ModuleForm:
     rules: Rules
     program: str
     """File in `suites/rules/`."""
+    on_gpu = False
+    """Whether that file's program can run on a GPU."""
 
     def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
         """Find files named like their problems."""
@@ -84,13 +86,14 @@ class ModuleForm:
         return submission_of(task, candidate, MODULE_FORM)
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
-        """Return the benchmark's evaluation on the task's sizes; None if the kernel can only run on a GPU."""
+        """Return the benchmark's evaluation on the task's sizes; None if it can only run on a GPU, and that cannot."""
         del data
-        if needs_gpu(candidate):
+        gpu = needs_gpu(candidate)
+        if gpu and not self.on_gpu:
             return None
         given = {
             "reference": reference_text(task), "submission": candidate, "seed": self.rules.seed,
             "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
             "backward": problem.backward,
         }  # fmt: skip
-        return Script(self.program, given, LIMIT_S)
+        return Script(self.program, given, LIMIT_S, on_gpu=self.on_gpu, needs_gpu=gpu)

@@ -20,6 +20,10 @@ class Script:
     """What `verdict` is given: JSON values, with the texts of problem and kernel."""
     deadline_s: float
     """Seconds for everything."""
+    on_gpu: bool = False
+    """Whether the program runs on the GPU that `given["device"]` names; else on a CPU alone."""
+    needs_gpu: bool = False
+    """Whether the kernel can only run on a GPU."""
 
 
 @runtime_checkable
@@ -63,7 +67,7 @@ class Suite(Protocol):
         """Return a kernel of ours in the benchmark's own form; None if it has no such form."""
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
-        """Return its own verdict on a kernel's text as a program; None if it cannot run without a GPU.
+        """Return its own verdict on a kernel's text as a program; None if it has none that this kernel can run in here.
 
         `task` is the problem as it was loaded, with its sizes shrunk if that was asked for: both verdicts are on the
         same sizes.

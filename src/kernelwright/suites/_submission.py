@@ -41,7 +41,8 @@ import torch
 def found_kernel(arguments, weights, found=$symbol):
     given = [one for a in arguments for one in (a if isinstance(a, (tuple, list)) else (a,))]
     given = [one.contiguous() if isinstance(one, torch.Tensor) else one for one in (*given, *weights.values())]
-    outputs = [torch.empty(shape, dtype=dtype) for shape, dtype in $outputs]
+    device = next((one.device for one in given if isinstance(one, torch.Tensor)), None)
+    outputs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in $outputs]
     found(*given, *outputs)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 """)

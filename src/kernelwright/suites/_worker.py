@@ -12,7 +12,7 @@ from importlib.resources import files
 from pydantic import ValidationError
 
 from ..errors import WorkerError
-from ..languages import get_language
+from ..languages import builds_cuda, get_language
 from ..records import BuildStatus, Candidate, SourceFile, TensorSpec
 from ..sandbox import FailureKind, Payload, Pool, WorkerFailure
 from ._protocol import Script
@@ -24,19 +24,20 @@ _ANSWER = (TensorSpec(name="answer", shape=(SIZE,), dtype="uint8"),)
 _REPORTED = frozenset(Theirs.model_fields)
 
 
-def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -> Theirs:
+def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None, device: str = "cpu") -> Theirs:
     """Run a benchmark's rules on one kernel.
 
     Args:
         script: The program and what it is given.
         pool: Makes the worker.
         kernel: A compiled kernel that the submission calls as `kernels`; none if the submission is all there is.
+        device: `cpu`, or `cuda:N` for a script that runs there.
     """
-    candidate = _program(script, kernel)
+    candidate = _program(script, kernel, device)
     build = get_language(candidate.language).build(candidate)
     if build.status is not BuildStatus.OK:
         return Theirs(status="error", message=build.diagnostics[:2000])
-    payload = Payload(candidate=candidate, artefact=build.artefact, outputs=_ANSWER)
+    payload = Payload(candidate=candidate, artefact=build.artefact, outputs=_ANSWER, device=device)
     try:
         with pool.worker(payload) as worker:
             reply = worker.call([worker.bind((), _ANSWER)], script.deadline_s)
@@ -49,14 +50,21 @@ def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -
     return _read(bytes(said.tolist()))
 
 
-def _program(script: Script, kernel: Candidate | None) -> Candidate:
+def _program(script: Script, kernel: Candidate | None, device: str) -> Candidate:
     modules = _with_imports({"verdict": script.rules, "entry": "entry"})
+    given = json.dumps({**script.given, "device": device})
     sources = (
         *(SourceFile(path=f"{name}.py", text=text) for name, text in modules.items()),
-        SourceFile(path="given.py", text=f"GIVEN = {json.dumps(dict(script.given))!r}\n"),
+        SourceFile(path="given.py", text=f"GIVEN = {given!r}\n"),
     )
     if kernel is None:
-        return Candidate(sources=sources, language="torch", entry="entry.py:run")
+        submission = str(script.given.get("submission", ""))
+        language = "torch"
+        if device != "cpu" and builds_cuda(
+            submission
+        ):  # a build of its own: the rules' time is not for compilers
+            language, sources = "cuda", (*sources, SourceFile(path="submission.py", text=submission))
+        return Candidate(sources=sources, language=language, entry="entry.py:run")
     return kernel.model_copy(
         update={"sources": (*kernel.sources, *sources), "entry": "entry.py:run", "style": "function"}
     )

@@ -20,6 +20,7 @@ class KernelBench(ModuleForm):
     """The adapter of KernelBench."""
 
     name = program = "kernelbench"
+    on_gpu = True
     title = "KernelBench: PyTorch modules of four levels, from single operators to whole models"
     repository = "ScalingIntelligence/KernelBench"
     commit = "423217d9fda91e0c2d67e4a43bf62f96f6d104f1"

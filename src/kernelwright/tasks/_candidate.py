@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ..errors import TaskError
+from ..languages import builds_cuda
 from ..records import Candidate, SourceFile, Task
 from ._exported import exported
 from ._headers import headers_of
@@ -167,16 +168,6 @@ def _compiled_language(file: Path, text: str) -> str:
     return "ascendc" if _ASCENDC.search(text) else _COMPILED[file.suffix]
 
 
-def _builds_cuda(tree: ast.Module) -> bool:
-    """Whether the file builds an extension from CUDA sources that stand in it."""
-    return any(
-        isinstance(n, ast.Call)
-        and ast.unparse(n.func).rpartition(".")[2] == "load_inline"
-        and any(k.arg == "cuda_sources" for k in n.keywords)
-        for n in ast.walk(tree)
-    )
-
-
 def _python_language(tree: ast.Module) -> str:
     """Name the kernel language of a Python file by what it imports; `torch` where it is none."""
     imported = [
@@ -190,7 +181,7 @@ def _python_language(tree: ast.Module) -> str:
             return language
     if _uses_triton(tree):
         return "triton"
-    return "cuda" if _builds_cuda(tree) else "torch"
+    return "cuda" if builds_cuda(tree) else "torch"
 
 
 def _uses_triton(tree: ast.Module) -> bool:
