@@ -11,6 +11,7 @@ import ast
 import importlib
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 from ..errors import InputError
 from ..records import Build, BuildStatus, Candidate, content_key
-from ._process import run_tool
+from ._process import installation, run_tool
 
 FOLDER: Final = "inline"
 """Of an artefact: the extensions."""
@@ -125,9 +126,11 @@ def _built(call: Mapping[str, Any], folder: Path, architectures: Sequence[str], 
     folder.mkdir(parents=True)
     asked = {"name": _NAME, **call, "build_directory": str(folder)}
     (folder / "call.json").write_text(json.dumps(asked))
+    compilers = (os.environ.get("CXX", "c++"), os.environ.get("CC", "cc"), "g++", "gcc", "nvcc", "ninja")
     done = run_tool(
-        [sys.executable, "-c", _BUILD, "call.json"],
-        deadline_s=deadline_s, folder=folder, closed=True, env={"TORCH_CUDA_ARCH_LIST": ";".join(architectures)},
+        [sys.executable, "-c", _BUILD, "call.json"], deadline_s=deadline_s, folder=folder, closed=True,
+        env={"TORCH_CUDA_ARCH_LIST": ";".join(architectures), "TORCHINDUCTOR_CACHE_DIR": str(folder / "tmp")},
+        readable=[Path(part) for name in compilers for part in installation(name)],
     )  # fmt: skip
     for left in folder.glob("*.o"):
         left.unlink()

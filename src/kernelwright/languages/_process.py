@@ -108,6 +108,12 @@ def run_tool(
     return Finished(process.returncode, output, timed_out, time.monotonic() - started, spent)
 
 
+def installation(program: str) -> tuple[str, ...]:
+    """Name the folders of a compiler outside the system's: its installation, but no home directory around it."""
+    home = Path(shutil.which(program) or program).resolve().parent.parent
+    return tuple(str(path) for part in _PARTS for path in home.glob(part))
+
+
 def _start(words: list[str], folder: Path, env: dict[str, str], source: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         words, cwd=folder, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -173,7 +179,7 @@ def _start_closed(
 ) -> subprocess.Popen[bytes]:
     """Start it from a thread that Landlock restricts first: the rules hold for a thread and its children."""
     folder = folder.resolve()
-    readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *_installation(words[0]), *map(str, more))
+    readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *installation(words[0]), *map(str, more))
     writable = (str(folder), *_DEVICES, *graphics_nodes())
     env = {**env, "TMPDIR": str(folder), "CCACHE_DISABLE": "1"}
 
@@ -184,12 +190,6 @@ def _start_closed(
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()
-
-
-def _installation(program: str) -> tuple[str, ...]:
-    """Name the folders of a compiler outside the system's: its installation, but no home directory around it."""
-    home = Path(shutil.which(program) or program).resolve().parent.parent
-    return tuple(str(path) for part in _PARTS for path in home.glob(part))
 
 
 def _drain(stream: IO[bytes], chunks: list[bytes], limit: int) -> None:
