@@ -2,7 +2,9 @@
 
 import copy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -91,5 +93,92 @@ def optim() -> None:
                 torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
+def odd() -> None:
+    """Hold forms to references where numbers are infinite or NaN, next to lanes of tiles that stand for nothing."""
+    torch.manual_seed(0)
+    inf, nan = torch.inf, torch.nan
+    said = []
+    for case in (_odd_scans, _odd_attention, _odd_decode, _odd_losses, _odd_centroids):
+        for number, (op, arguments) in enumerate(case(inf, nan)):
+            (family,) = (
+                f for f in ("scan", "attention", "loss", "logits", "kmeans") if op.startswith(_PREFIX[f])
+            )
+            module = ops.family(family)
+            form = forms_of(Path(str(module.__file__)).parent)[0][op]
+            assert form.serves(*arguments) is None, op
+            (reference,) = (one.reference for one in ops.ops_of(module) if one.name == op)
+            both = zip(_flat(form.run(*arguments)), _flat(reference(*arguments)), strict=True)
+            for i, (got, own) in enumerate(both):
+                if not torch.allclose(got.double(), own.double(), rtol=2e-4, atol=2e-4, equal_nan=True):
+                    said.append(f"{case.__name__} {number} result {i}: {got} for {own}")
+    assert not said, "\n".join(said)
+
+
+_PREFIX = {"scan": "scan", "attention": "attention", "loss": "linear", "logits": "logits", "kmeans": "kmeans"}
+_Calls = Iterator[tuple[str, tuple[Any, ...]]]
+
+
+def _flat(found: Any) -> tuple[torch.Tensor, ...]:
+    return (found,) if isinstance(found, torch.Tensor) else tuple(found)
+
+
+def _odd_scans(inf: float, nan: float) -> _Calls:
+    u, delta = torch.randn(1, 6, 5), torch.rand(1, 6, 5)
+    a, b, c = -torch.rand(5, 3), torch.rand(1, 6, 3), torch.rand(1, 6, 3)
+    u[0, 3, 1], delta[0, 2, 4], u[0, 4, 2] = inf, inf, nan
+    yield "scan_selective", (u, delta, a, b, c, None, None)
+    q, k, v = torch.rand(1, 1, 6, 3), torch.rand(1, 1, 6, 3), torch.randn(1, 2, 6, 5)
+    decay, beta, state = -torch.rand(1, 2, 6), torch.rand(1, 2, 6), torch.rand(1, 2, 3, 5)
+    grown = decay.clone()
+    grown[0, 0, 2] = inf
+    v[0, 0, 3, 1], v[0, 1, 4, 2], v[0, 1, 2, 3] = inf, -inf, nan
+    yield "scan_linear", (q, k, v, decay, None, 1.0)
+    yield "scan_linear", (q, k, v, grown, state, 1.0)
+    yield "scan_delta", (q, k, v, beta, decay, state, 1.0)
+
+
+def _odd_attention(inf: float, nan: float) -> _Calls:
+    q, k, v = torch.rand(1, 2, 40, 8) + 0.1, torch.rand(1, 1, 70, 8), torch.randn(1, 1, 70, 5)
+    far = k.clone()
+    far[:, :, :64, 2] = -inf
+    yield "attention", (q, far, v, None, None, None, 0.5, 0.0)
+    lost = q.clone()
+    lost[0, 1, 3, 2] = nan
+    yield "attention", (lost, k, v, None, None, None, 0.5, 0.0)
+    causal = torch.stack((torch.zeros(40), torch.arange(40)), -1).int()[None, None, :, None]
+    least = torch.tensor([-inf, 0.5])
+    yield "attention", (q, k, v, causal, least, None, 0.5, 0.0)
+    spoilt = v.clone()
+    spoilt[0, 0, 9, 1], spoilt[0, 0, 12, 1], spoilt[0, 0, 20, 2], spoilt[0, 0, 25, 4] = inf, -inf, -inf, nan
+    hidden = torch.stack((causal[..., 0], causal[..., 1].clamp(max=30)), -1).contiguous()
+    yield "attention", (q, k, spoilt, hidden, None, None, 0.5, 0.0)
+
+
+def _odd_decode(inf: float, nan: float) -> _Calls:
+    q, k, v = torch.rand(2, 2, 8), torch.rand(2, 40, 1, 8), torch.randn(2, 40, 1, 5)
+    k[:, 30:], v[:, 30:] = nan, inf
+    q[1, 0, 2] = nan
+    lengths = torch.tensor([30, 17], dtype=torch.int32)
+    for sinks in (None, torch.tensor([-inf, 0.0])):
+        yield "attention_decode", (q, k, v, lengths, None, None, None, sinks, None, 0, 0.5, 0.0)
+
+
+def _odd_losses(inf: float, nan: float) -> _Calls:
+    x, weight = torch.randn(4, 3), torch.randn(7, 3)
+    large, target = x * 3e19, torch.tensor([1, 6, 0, 3])
+    yield "linear_cross_entropy", (large, weight, target, None, -100, 0.0, 0.0, 0.0)
+    bias = torch.zeros(7)
+    bias[2], bias[5] = inf, inf
+    yield "logits_top", (x, weight, bias, 1, 0.0, True)
+    bias[2], bias[5] = -inf, nan
+    yield "logits_top", (x, weight, bias, 1, 0.0, True)
+
+
+def _odd_centroids(inf: float, nan: float) -> _Calls:
+    x = torch.rand(5, 3) + 0.1
+    x[2, 1], x[4, 0] = inf, -inf
+    yield "kmeans_assign", (x, torch.rand(17, 3) + 0.1, None)
+
+
 if __name__ == "__main__":
-    {"lowbit": lowbit, "loss": loss, "optim": optim}[sys.argv[1]]()
+    {"lowbit": lowbit, "loss": loss, "optim": optim, "odd": odd}[sys.argv[1]]()

@@ -151,7 +151,7 @@ def test_forms_are_right_in_the_interpreter(family):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.needs("triton")
-@pytest.mark.parametrize("name", ["lowbit", "loss", "optim"])
+@pytest.mark.parametrize("name", ["lowbit", "loss", "optim", "odd"])
 def test_every_way_is_right_in_the_interpreter(name):
     done = subprocess.run(
         [sys.executable, "-m", "tests.ops.gpu_forms", name], env={**os.environ, "TRITON_INTERPRET": "1"},

@@ -43,8 +43,8 @@ DECODE = {
     "pages in order": ("table ? table[b * s.most + order] : b", "table ? order % 2 : b"),
     "keys after a page's end": ("count, i + s.positions - slot)", "count, i + s.positions)"),
     "the first share alone": (
-        "store(to + e, i ? load(to + e, Full{}) + part : part, Full{})",
-        "store(to + e, i ? load(to + e, Full{}) : part, Full{})",
+        "s.width(); e += W) {\n        const F part = load(from + e, Full{}) * shrunk;",
+        "s.width(); e += W) {\n        const F part = load(from + e, Full{}) * (i ? 0.0f : shrunk);",
     ),
     "tails not masked": ("x = keep(lanes, x, splat(-kInf));", "x = keep(lanes, x, x);"),
 }

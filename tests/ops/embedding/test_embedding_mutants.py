@@ -19,8 +19,8 @@ GRADIENT = {
 BAG = {
     "a mean over padding too": ("count += ids[e] != padding", "count += 1"),
     "an entry of the next bag": (
-        "summed(to, columns, at[b], at[b + 1], at[last], row, [share]",
-        "summed(to, columns, at[b], std::min(at[b + 1] + 1, ids.count), at[last], row, [share]",
+        "k, at[b], at[b + 1], end, next, row",
+        "k, at[b], std::min(at[b + 1] + 1, end), end, next, row",
     ),
 }
 SCALED = {"factors of the bag's first": ("return from[e];", "return from[0];")}

@@ -31,10 +31,30 @@ def changed(s, scale, cap, slope, apart, CAP: tl.constexpr, SLOPES: tl.constexpr
 
 
 @triton.jit
+def with_odd(acc, p, seen, values):
+    """Add what rows see of values that are no finite numbers, times their weights; a weight of zero makes them NaN.
+
+    One product counts all three kinds: of 64 keys at most 64 are infinite, fewer than 128, and 128 times that for each
+    that is less than zero, and 16384 times for each that is NaN.
+    """
+    kind = tl.where(values == float("inf"), 1.0, tl.where(values == float("-inf"), 128.0, 16384.0))
+    kind = tl.where((values - values) != 0.0, kind, 0.0).to(values.dtype)
+    by = tl.where(seen, tl.where(p > 0.0, 1.0, 16384.0), 0.0).to(values.dtype)
+    summed = tl.dot(by, kind)
+    count = summed.to(tl.int32)
+    acc += tl.where((count & 127) > 0, float("inf"), 0.0)
+    acc += tl.where((count & 16256) > 0, float("-inf"), 0.0)
+    return tl.where(summed >= 16384.0, float("nan"), acc)
+
+
+@triton.jit
 def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, position, keys, inner, columns, k_row, v_row,
            scale, cap, slope, MASKED: tl.constexpr, SLOT: tl.constexpr, CAP: tl.constexpr, SLOPES: tl.constexpr,
            EXACT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
-    """Fold keys from `first` up to `last` into rows; with MASKED those that a row sees and no earlier range has."""
+    """Fold keys from `first` up to `last` into rows; with MASKED those that a row sees and no earlier range has.
+
+    SLOT is the number of ranges before this one, -1 where nothing is hidden but what is not there.
+    """
     i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
     for start in range(first, last, BLOCK_N):
         key = start + tl.arange(0, BLOCK_N)
@@ -52,9 +72,7 @@ def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, positi
                 seen = seen & ((key[None, :] < low) | (key[None, :] >= up))
             s = tl.where(seen, s, float("-inf"))
         higher = tl.maximum(high, tl.max(s, 1))
-        safe = higher
-        if MASKED:
-            safe = tl.where(higher == float("-inf"), 0.0, higher)
+        safe = tl.where(higher == float("-inf"), 0.0, higher)
         p = tl.exp2(s - safe[:, None])
         fade = tl.exp2(high - safe)
         total = total * fade + tl.sum(p, 1)
@@ -63,11 +81,11 @@ def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, positi
             mask=(key < keys)[:, None] & (c < columns)[None, :], other=0.0,
         )  # fmt: skip
         acc = acc * fade[:, None]
-        if MASKED:  # what is hidden adds nothing, be it infinite; a row that sees such a value is NaN
+        if MASKED and SLOT >= 0:  # what is hidden adds nothing, be it infinite; what is seen is added apart
             odd = (values - values) != 0.0
+            if tl.max(odd.to(tl.int32)) > 0:
+                acc = with_odd(acc, p, seen, values)
             values = tl.where(odd, 0.0, values)
-            hit = tl.max(tl.where(tl.max(odd.to(tl.int32), 1)[None, :] > 0, p, 0.0), 1)
-            acc = tl.where((hit > 0.0)[:, None], float("nan"), acc)
         acc = tl.dot(p.to(values.dtype), values, acc, input_precision="tf32x3" if EXACT else None)
         high = higher
     return acc, total, high
@@ -80,11 +98,12 @@ def finish(acc, total, high, sink, lse, out, place, own, columns, SINKS: tl.cons
     if SINKS:
         more = tl.load(sink) * _LOG2E
         higher = tl.maximum(high, more)
-        fade = tl.exp2(high - higher)
-        total = total * fade + tl.exp2(more - higher)
+        safe = tl.where(higher == float("-inf"), 0.0, higher)
+        fade = tl.exp2(high - safe)
+        total = total * fade + tl.exp2(more - safe)
         acc = acc * fade[:, None]
         high = higher
-    dead = high == float("-inf")
+    dead = total == 0.0  # not of a row with NaN, which may have no largest score
     tl.store(lse + place, tl.where(dead, high, (high + tl.log2(total)) * _LN2), mask=own)
     acc /= tl.where(dead, 1.0, total)[:, None]
     tl.store(
@@ -123,7 +142,7 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
                                   columns, k_row, v_row, scale, cap, slope, False, 0, CAP, SLOPES, EXACT, BLOCK_N,
                                   BLOCK_I, BLOCK_C)  # fmt: skip
         acc, total, high = stream(acc, total, high, left, k, v, ranges, row * 0, row * 0 + keys, whole, keys, position,
-                                  keys, inner, columns, k_row, v_row, scale, cap, slope, True, 0, CAP, SLOPES, EXACT,
+                                  keys, inner, columns, k_row, v_row, scale, cap, slope, True, -1, CAP, SLOPES, EXACT,
                                   BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
     mine = (
         ranges
@@ -150,19 +169,8 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
         acc, total, high = stream(acc, total, high, left, k, v, mine, begin, end, until, last, position, keys, inner,
                                   columns, k_row, v_row, scale, cap, slope, True, slot, CAP, SLOPES, EXACT, BLOCK_N,
                                   BLOCK_I, BLOCK_C)  # fmt: skip
-    finish(
-        acc,
-        total,
-        high,
-        sinks + head,
-        lse,
-        out,
-        (item * heads + head) * rows + row,
-        own,
-        columns,
-        SINKS,
-        BLOCK_C,
-    )
+    place = (item * heads + head) * rows + row
+    finish(acc, total, high, sinks + head, lse, out, place, own, columns, SINKS, BLOCK_C)
 
 
 def _sizes(inner, columns, exact):
@@ -313,7 +321,7 @@ def joined(acc, high, total, sinks, lengths, out, lse, heads, columns, most, SIN
         mask=there[:, None] & (c < columns)[None, :], other=0.0,
     )  # fmt: skip
     length = tl.load(lengths + place // heads)
-    dead = top == float("-inf")
+    dead = whole == 0.0
     wrong = tl.where((length < 0) | (length > most), float("nan"), 0.0)
     found = tl.sum(parts * by[:, None], 0) / tl.where(dead, 1.0, whole) + wrong
     tl.store(out + place * columns + c, found.to(out.dtype.element_ty), mask=c < columns)

@@ -38,6 +38,7 @@ def fold(
     first = tl.min(tl.where(high == top, at, 2147483647), 0)
     safe = tl.where(top == float("-inf"), 0.0, top)
     whole = tl.log(tl.sum(total * tl.exp(high - safe), 0)) + safe
+    whole = tl.where(top == float("inf"), top, whole)
     wrong = tl.min(odd, 0)
     nan = wrong != 2147483647
     tl.store(best + row, tl.where(nan, float("nan"), top))

@@ -1,4 +1,7 @@
-"""Scans on a GPU: a state stays in registers while time goes by; what the next step reads is loaded before this one."""
+"""Scans on a GPU: a state stays in registers while time goes by; what the next step reads is loaded before this one.
+
+With PADDED a tile has more states than there are: theirs are no part of a sum, as zero times an infinity is NaN.
+"""
 
 import torch
 import triton
@@ -9,7 +12,7 @@ from .._core.gpu import FLOATS, GpuForm
 
 @triton.jit
 def selective(u, delta, a, b, c, d, state, out, after, length, channels, states, SKIP: tl.constexpr,
-              STATE: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
+              STATE: tl.constexpr, PADDED: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
     """Scan some channels of an item."""
     item = tl.program_id(0).to(tl.int64)
     channel, n = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_N)
@@ -20,7 +23,6 @@ def selective(u, delta, a, b, c, d, state, out, after, length, channels, states,
     h = tl.zeros([BLOCK_D, BLOCK_N], tl.float32)
     if STATE:
         h = tl.load(state + item * channels * states + at, mask=both, other=0.0)
-    skip = tl.zeros([BLOCK_D], tl.float32)
     if SKIP:
         skip = tl.load(d + channel, mask=own, other=0.0)
     x = item * length * channels + channel
@@ -36,7 +38,12 @@ def selective(u, delta, a, b, c, d, state, out, after, length, channels, states,
         later_into = tl.load(b + s + states, mask=n < states * more, other=0.0).to(tl.float32)
         later_from = tl.load(c + s + states, mask=n < states * more, other=0.0).to(tl.float32)
         h = tl.exp(step[:, None] * rates) * h + (step * value)[:, None] * into[None, :]
-        y = tl.sum(h * from_[None, :], 1) + skip * value
+        y = h * from_[None, :]
+        if PADDED:
+            y = tl.where(inside[None, :], y, 0.0)
+        y = tl.sum(y, 1)
+        if SKIP:
+            y += skip * value
         tl.store(out + x, y.to(out.dtype.element_ty), mask=own)
         value, step, into, from_ = later_value, later_step, later_into, later_from
         x += channels
@@ -46,7 +53,8 @@ def selective(u, delta, a, b, c, d, state, out, after, length, channels, states,
 
 @triton.jit
 def rows(q, k, v, beta, decay, state, out, after, heads, each, length, inner, columns, scale, BETA: tl.constexpr,
-         DECAY: tl.constexpr, STATE: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
+         DECAY: tl.constexpr, STATE: tl.constexpr, PADDED: tl.constexpr, BLOCK_I: tl.constexpr,
+         BLOCK_C: tl.constexpr):  # fmt: skip
     """Scan some columns of a head: linear attention, or with BETA the delta rule."""
     head = tl.program_id(0).to(tl.int64)
     group = head // heads * (heads // each) + head % heads // each
@@ -75,9 +83,15 @@ def rows(q, k, v, beta, decay, state, out, after, heads, each, length, inner, co
         if DECAY:
             s *= tl.exp(tl.load(decay + head * length + t))
         if BETA:
-            value = tl.load(beta + head * length + t) * (value - tl.sum(key[:, None] * s, 0))
+            held = key[:, None] * s
+            if PADDED:
+                held = tl.where(inside[:, None], held, 0.0)
+            value = tl.load(beta + head * length + t) * (value - tl.sum(held, 0))
         s += key[:, None] * value[None, :]
-        y = tl.sum((query * scale)[:, None] * s, 0)
+        y = (query * scale)[:, None] * s
+        if PADDED:
+            y = tl.where(inside[:, None], y, 0.0)
+        y = tl.sum(y, 0)
         tl.store(out, y.to(out.dtype.element_ty), mask=own)
         out += columns
         key, query, value = later_key, later_query, later_value
@@ -92,7 +106,7 @@ def _selective(u, delta, a, b, c, d, state):
     some = max(4, min(32, 512 // wide))
     selective[(batch, triton.cdiv(channels, some))](
         u, delta, a, b, c, *(a if t is None else t for t in (d, state)), out, after, length, channels, states,
-        SKIP=d is not None, STATE=state is not None, BLOCK_D=some, BLOCK_N=wide,
+        SKIP=d is not None, STATE=state is not None, PADDED=wide != states, BLOCK_D=some, BLOCK_N=wide,
         num_warps=1 if some * wide <= 512 else 4,
     )  # fmt: skip
     return out, after
@@ -107,8 +121,8 @@ def _rows(q, k, v, beta, decay, state, scale):
     some = max(8, min(32, triton.next_power_of_2(columns), 2048 // deep))
     rows[(batch * heads, triton.cdiv(columns, some))](
         q, k, v, *(q if t is None else t for t in (beta, decay, state)), out, after, heads, heads // groups, length,
-        inner, columns, scale, BETA=beta is not None, DECAY=decay is not None, STATE=state is not None, BLOCK_I=deep,
-        BLOCK_C=some, num_warps=max(1, min(4, deep * some // 512)),
+        inner, columns, scale, BETA=beta is not None, DECAY=decay is not None, STATE=state is not None,
+        PADDED=deep != inner, BLOCK_I=deep, BLOCK_C=some, num_warps=max(1, min(4, deep * some // 512)),
     )  # fmt: skip
     return out, after
 
