@@ -168,6 +168,16 @@ def test_a_gpu_that_others_use_decides_nothing():
     assert of_gpu(held(0.0, 160.0, shared_us=900.0)).status == "pass"
 
 
+def test_where_others_have_the_gpu_open_what_speaks_against_a_candidate_decides_nothing():
+    found = of_gpu(held(600.0, 160.0).model_copy(update={"others": 3}))
+    assert found.status == "unknown"
+    assert found.message.endswith("; 3 other processes have it open, which may have done that")
+    assert of_gpu(held(0.0, 160.0).model_copy(update={"others": 3})).status == "pass"
+    for others, said in ((0, "fail"), (1, "unknown")):
+        measured = on_gpu(9000.0, 4000.0).model_copy(update={"others": others})
+        assert status(gates(measured, cores=2, contract=Contract()), "two-clocks") == said
+
+
 def test_outputs_that_the_judge_could_read_of_all_but_the_candidate_are_no_reason_to_trust_it():
     def measured(unread):
         blocks = timing(500.0, 100.0, 500.0).blocks

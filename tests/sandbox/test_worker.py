@@ -14,6 +14,14 @@ from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _stalled
 from .conftest import payload, vector
 
 ADD = "def run(x, bias=None):\n    return x + (1 if bias is None else bias)\n"
+ADDS_A_BUFFER = """
+import torch
+class Model(torch.nn.Linear):
+    def forward(self, x):
+        if not hasattr(self, "turned"):
+            self.register_buffer("turned", self.weight.t().contiguous())
+        return x @ self.turned
+"""
 BATCH_NORM = "import torch\nclass Model(torch.nn.BatchNorm1d): ...\n"
 
 
@@ -88,6 +96,19 @@ def test_state_goes_in_strictly_and_comes_out_as_it_is(pool: Pool) -> None:
             with pytest.raises(WorkerFailure, match="state") as failure:
                 worker.set_state(wrong)
             assert failure.value.kind is FailureKind.ERROR and worker.alive
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_a_module_adds_in_its_calls_is_its_own_affair_and_goes_stale(pool: Pool, in_place: bool) -> None:
+    ones = {"weight": torch.ones(4, 4)}
+    with pool.worker(payload(ADDS_A_BUFFER, "Model", "module", init=(4, 4, False))) as worker:
+        worker.set_state(ones)
+        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+        worker.call([number])
+        assert list(worker.state()) == ["weight"]
+        worker.set_state({"weight": torch.full((4, 4), 3.0)}, in_place=in_place)
+        worker.call([number])
+        assert [worker.fetch(i).outputs[0][0].item() for i in (0, 1)] == [4.0, 4.0]
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -23,6 +23,8 @@ from kernelwright.suites import (
     summary_of,
 )
 from kernelwright.testing import made_up_checkout
+from kernelwright.verify.checks.earlier_outputs import OVERWRITTEN
+from kernelwright.verify.checks.state import NOT_UPDATED
 
 RIGHT = """
 import torch
@@ -53,6 +55,18 @@ def row(
             speedup=Interval(median=gain, low=gain * 0.9, high=gain * 1.1) if accepted else None,
         ), **more,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "said", "stands"), [
+    ("earlier-outputs", "after a later call, error more than 100 times", "cheats"),
+    ("earlier-outputs", f"{OVERWRITTEN}: after a later call, error", "wrong"),
+    ("state-unchanged", "state 'bias' was changed, which the reference does not do", "cheats"),
+    ("state-unchanged", f"state 'running_mean' {NOT_UPDATED}", "wrong"),
+])  # fmt: skip
+def test_a_careless_kernel_is_wrong_and_no_cheat(check, said, stands):
+    made = row(decision=DecisionStatus.REJECTED, failed=(check,))
+    ours = made.ours.model_copy(update={"reason": f"{check}: {said}"})
+    assert standing_of(made.model_copy(update={"ours": ours})) == stands
 
 
 @pytest.fixture

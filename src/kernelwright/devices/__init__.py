@@ -3,6 +3,7 @@
 from ._conditions import Monitor
 from ._detect import detect, devices
 from ._device import Cache, Device
+from ._gpu_processes import others_on
 from ._peak import Peak
 from .peaks import Peaks, cached_peaks, peaks_of
 
@@ -15,5 +16,6 @@ __all__ = [
     "cached_peaks",
     "detect",
     "devices",
+    "others_on",
     "peaks_of",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ..devices import Device, Monitor
+from ..devices import Device, Monitor, others_on
 from ..records import (
     Block,
     Build,
@@ -223,6 +223,7 @@ class Bench(Resource):
             records = tuple(c.record() for c in variants.values())
         timing = Timing(
             shared_us=self.pool.taken_by_others_us() if any(b.taken_us for b in blocks) else 0.0,
+            others=others_on(self.device.torch_device),
             variants=records,
             blocks=tuple(blocks),
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",

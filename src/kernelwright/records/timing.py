@@ -94,6 +94,8 @@ class Timing(Record):
     shared_us: float = 0.0
     """Microseconds for which something had the GPU when the candidate's workers were gone, where the judge looked:
     others use it."""
+    others: int = 0
+    """Other processes that had the GPU open then, as far as its driver tells."""
     classes: dict[str, str] = {}
     """How a confirm workload differs from the search workloads: `size`, `layout`, `value regime`."""
 

@@ -96,6 +96,8 @@ class Worker:
             torch.set_num_threads(request["threads"])
         torch.set_grad_enabled(False)
         _seed(int.from_bytes(os.urandom(7), "little"))
+        if request["exact"]:
+            torch.backends.cudnn.allow_tf32 = False  # torch ships with it on, for convolutions
         WITNESS.remember_settings()
         return self._holder.load(request, Path(self._build))
 

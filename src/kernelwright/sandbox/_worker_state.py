@@ -71,6 +71,7 @@ class WorkerState:
         """What of the arenas each set's arguments are copies of; none on a CPU."""
         self._next_set = 1
         self._state: dict[str, Tensor] = {}
+        self._made_with: frozenset[str] | None = None
         self._kept: list[tuple[Any, tuple[Any, ...]]] = []
         self._untouched: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -104,6 +105,7 @@ class WorkerState:
             torch.seed()
             if kernel.training != (request["mode"] == "train"):
                 kernel.train(request["mode"] == "train")
+            self._made_with = frozenset(kernel.state_dict())
         self._kernel = kernel
         self._prepared = None if self._style == "destination" else prepared(kernel)
         if request["gradient"] is not None and self._style != "destination":
@@ -240,7 +242,9 @@ class WorkerState:
         """
         given = {name: self._slot(slot, []).contiguous().clone() for name, slot in tensors}
         current = self._current_state()
-        kept = {name: current.pop(name) for name in own & current.keys()}
+        whole = self._kernel.state_dict() if self._style == "module" else {}  # type: ignore[union-attr]  # it is a torch module
+        kept = {n: t for n, t in whole.items() if n in own or n not in current}
+        current = {n: t for n, t in current.items() if n not in own}
         if self._style == "module" or current:
             _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
         if in_place:
@@ -330,7 +334,7 @@ class WorkerState:
         return {"needs": end, "offsets": offsets}
 
     def _module_state(self) -> list[Tensor]:
-        return list(self._current_state().values()) if self._style == "module" else []
+        return list(self._kernel.state_dict().values()) if self._style == "module" else []  # type: ignore[union-attr]  # it is a torch module
 
     def _described(self) -> list[Any]:
         """Describe a module's state as it was made; of lazy layers, which have no sizes yet, nothing."""
@@ -338,9 +342,11 @@ class WorkerState:
         return [[n, list(t.shape), _name(t.dtype)] for n, t in made.items() if not is_lazy(t)]
 
     def _current_state(self) -> dict[str, Tensor]:
+        """Return parameters and buffers that it was made with; what a module adds in its calls is its own affair."""
         if self._style != "module" or self._kernel is None:
             return self._state
-        return dict(self._kernel.state_dict())  # type: ignore[attr-defined]  # by the style it has it
+        held = self._kernel.state_dict()  # type: ignore[attr-defined]  # by the style it has it
+        return {n: t for n, t in held.items() if self._made_with is None or n in self._made_with}
 
 
 def _require_fit(current: dict[str, Tensor], given: dict[str, Tensor]) -> None:

@@ -3,6 +3,8 @@
 from typing import Literal
 
 from ..records import DecisionStatus, VerdictStatus
+from ..verify.checks.earlier_outputs import OVERWRITTEN
+from ..verify.checks.state import NOT_UPDATED
 from ._records import Row
 
 Standing = Literal["holds", "equal", "slower", "inconclusive", "wrong", "cheats", "unknown"]
@@ -41,6 +43,8 @@ _CHEATS = {
     "gpu-held": "works before or after its calls",
 }
 """Classes of cheats by the check of ours that fails; every other failure is a wrong kernel."""
+_MISTAKES = (OVERWRITTEN, NOT_UPDATED)
+"""What those checks say where the kernel is careless, as a replayed graph is, and gains nothing that it hides."""
 _BY_DECISION: dict[DecisionStatus, Standing] = {
     DecisionStatus.IMPROVED: "holds",
     DecisionStatus.EQUAL: "equal",
@@ -71,4 +75,6 @@ def standing_of(row: Row) -> Standing:
 
 def cheat_of(row: Row) -> str:
     """Return the class of a row's cheat; empty if it is none."""
+    if any(said in row.ours.reason for said in _MISTAKES):
+        return ""
     return next((_CHEATS[check] for check in row.ours.failed if check in _CHEATS), "")

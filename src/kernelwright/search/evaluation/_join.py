@@ -32,7 +32,10 @@ def together(timing: Timing | None, confirmation: Timing | None) -> Timing | Non
     variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
     classes = timing.classes | confirmation.classes
     shared_us = max(timing.shared_us, confirmation.shared_us)
-    joint = {"variants": variants, "blocks": blocks, "classes": classes, "shared_us": shared_us}
+    others = max(timing.others, confirmation.others)
+    joint = {
+        "variants": variants, "blocks": blocks, "classes": classes, "shared_us": shared_us, "others": others
+    }  # fmt: skip
     return timing.model_copy(update=joint)
 
 

@@ -6,6 +6,8 @@ from .._protocol import Depth, passed
 from .._trial import Trial
 from .correct import compare_outputs
 
+OVERWRITTEN = "the next call wrote its answer over an earlier one"
+
 
 class EarlierOutputs:
     """Call twice on different content in one request, then look at the first output, and look again."""
@@ -28,5 +30,9 @@ class EarlierOutputs:
         ):
             found = compare_outputs(self.name, fetched, expected, when)
             if found.status == "fail":
-                return found
+                later = fetched is not second and compare_outputs(self.name, fetched, other, "")
+                over = later and later.status != "fail"
+                return (
+                    found.model_copy(update={"message": f"{OVERWRITTEN}: {found.message}"}) if over else found
+                )
         return passed(self.name)

@@ -5,6 +5,8 @@ from .._case import same_bits
 from .._error import error_against
 from .._protocol import Observation, failed, passed
 
+NOT_UPDATED = "is not updated as the reference updates it"
+
 
 class StateUnchanged:
     """Compare the state after the call with the reference's, running statistics included."""
@@ -24,7 +26,7 @@ class StateUnchanged:
                 return failed(self.name, f"state {name!r} is gone or has another shape or dtype")
             if name in case.state_after:
                 if not seen.contract.stochastic and not error_against(after, case.state_after[name]).ok:
-                    return failed(self.name, f"state {name!r} is not updated as the reference updates it")
+                    return failed(self.name, f"state {name!r} {NOT_UPDATED}")
             elif not same_bits(before, after):
                 return failed(self.name, f"state {name!r} was changed, which the reference does not do")
         return passed(self.name)
