@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kernelwright.measure import decide
-from kernelwright.measure._decide import NOT_HELD
+from kernelwright.measure._decide import EXACT, NOT_HELD
 from kernelwright.records import (
     Block,
     Bound,
@@ -64,6 +64,12 @@ def test_a_gain_on_a_gpu_that_was_not_held_has_a_caveat(held):
     found = decide(measured, verdict(), [], CONTRACT, confirmation=measured)
     assert found.status == "improved"
     assert (NOT_HELD in found.caveats) == (NOT_HELD in found.reason) == (not held)
+    assert EXACT in found.caveats
+
+
+def test_a_gain_on_a_cpu_says_nothing_of_a_gpu():
+    measured = timing(blocks({"eager": 1.5}))
+    assert not decide(measured, verdict(), [], CONTRACT, confirmation=measured).caveats
 
 
 def test_without_confirmation_nothing_is_improved():

@@ -42,6 +42,8 @@ NOT_HELD = (
     "computing ahead could not be seen"
 )
 """The caveat of a gain on a GPU that the judge did not hold."""
+EXACT = "TF32 was off for all; torch ships with it on for convolutions, so that a native one may be faster elsewhere"
+"""The caveat of every gain on a GPU."""
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
 """This many blocks, all with at most this ratio to the baseline, are enough to call a candidate slower if
 no block of the candidate is as fast as the baseline's slowest: fluctuating load hits both."""
@@ -135,10 +137,12 @@ def worth_confirming(
 
 
 def _of_gpu(timing: Timing) -> tuple[str, ...]:
-    """Say what could not be seen on a GPU whose memory the judge could not share with workers."""
+    """Say how a GPU computed, and what could not be seen where the judge could not share its memory with workers."""
     seen = any(block.taken_us for block in timing.blocks)
     on_gpu = any(block.device_us for block in timing.blocks)
-    return (NOT_HELD,) if on_gpu and not seen else ()
+    if not on_gpu:
+        return ()
+    return (EXACT,) if seen else (EXACT, NOT_HELD)
 
 
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:

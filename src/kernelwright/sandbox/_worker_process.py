@@ -61,7 +61,7 @@ class WorkerProcess:
         self.on_gpu = _cuda.is_gpu(payload.device)
         message: Message = {
             "op": "load",
-            "exact": self.on_gpu and not payload.trusted,
+            "exact": self.on_gpu,
             "seed": seed,
             "candidate": payload.candidate.model_dump(mode="json"),
             "init": list(payload.init),
