@@ -62,10 +62,6 @@ _ONE_TEXT = "the text of one kernel, which is read as a whole"
 LONG = {
     ("ops/loss/triton.py", "_render"): _ONE_TEXT,
     ("ops/gemm/triton.py", "_render"): _ONE_TEXT,
-    (
-        "ops/attention/gpu.triton.py",
-        "forward",
-    ): "one kernel, whose arguments and calls are lines of their own",
     ("ops/attention/gpu.triton.py", "share"): "one kernel, which is read as a whole",
     (
         "testing/_model.py",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch.utils.cpp_extension as extension
 
-from kernelwright.languages import _inline, builds_cuda
+from kernelwright.languages import _inline
 from kernelwright.languages._inline import NotLiteralError, build_inline, calls_in, hand_out, key_of
 from kernelwright.languages._process import Finished, run_tool
 from kernelwright.records import BuildStatus, Candidate, SourceFile
@@ -55,10 +55,6 @@ def test_sources_are_found_where_they_are_assigned_once_in_functions_and_attribu
     assert calls_in(text) == [{"cpp_sources": "y", "cuda_sources": "x"}]
     with pytest.raises(NotLiteralError, match="'w' at line 6"):
         calls_in(text.replace("w = 'y'", "w = 'y'\n    w = 'z'"))
-
-
-def test_a_file_that_cannot_be_parsed_builds_nothing():
-    assert not builds_cuda("def (")
 
 
 def test_each_extension_is_built_once_for_the_architectures_that_are_asked_for(builds, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.errors import TaskError
 from kernelwright.records import Candidate, SourceFile, Task
-from kernelwright.tasks import Problem, load_candidate, load_task
+from kernelwright.tasks import Problem, builds_cuda, load_candidate, load_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -173,3 +173,7 @@ def test_a_changed_copy_has_a_name_of_its_own() -> None:
     other = candidate.model_copy(update={"entry": "k.cpp:other"})
     assert other.key == Candidate(sources=(source,), language="cpp", entry="k.cpp:other").key != candidate.key
     assert candidate.model_copy(update={"reason": "why"}).key == candidate.key
+
+
+def test_a_file_that_cannot_be_parsed_builds_no_extension():
+    assert not builds_cuda("def (")

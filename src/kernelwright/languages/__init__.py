@@ -19,14 +19,12 @@ Each file's docstring shows how to write a candidate in that language.
 from ..errors import InputError
 from ..registry import Registry
 from ._imports import imported_names, outside_instructions, writable_spans
-from ._inline import builds_cuda
 from ._protocol import Availability, Kernel, Language
 
 __all__ = [
     "Availability",
     "Kernel",
     "Language",
-    "builds_cuda",
     "compiles_when_called",
     "executed_on",
     "executes",

@@ -45,19 +45,6 @@ class NotLiteralError(InputError):
     """A source or an option of `load_inline` is put together at run time."""
 
 
-def builds_cuda(source: str | ast.AST) -> bool:
-    """Tell whether a Python file, its text or what that parses to, builds an extension from its own CUDA sources.
-
-    Example:
-        >>> builds_cuda("load_inline(name='a', cuda_sources=s)"), builds_cuda("import torch")
-        (True, False)
-    """
-    try:
-        return bool(_calls(ast.parse(source) if isinstance(source, str) else source))
-    except SyntaxError:
-        return False
-
-
 def calls_in(text: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the sources, functions and `options` of each `load_inline` in a Python file that has CUDA sources.
 

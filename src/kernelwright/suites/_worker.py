@@ -12,9 +12,10 @@ from importlib.resources import files
 from pydantic import ValidationError
 
 from ..errors import WorkerError
-from ..languages import builds_cuda, get_language
+from ..languages import get_language
 from ..records import BuildStatus, Candidate, SourceFile, TensorSpec
 from ..sandbox import FailureKind, Payload, Pool, WorkerFailure
+from ..tasks import builds_cuda
 from ._protocol import Script
 from ._records import Theirs
 from .rules.entry import SIZE
@@ -59,12 +60,11 @@ def _program(script: Script, kernel: Candidate | None, device: str) -> Candidate
     )
     if kernel is None:
         submission = str(script.given.get("submission", ""))
-        language = "torch"
-        if device != "cpu" and builds_cuda(
-            submission
-        ):  # a build of its own: the rules' time is not for compilers
-            language, sources = "cuda", (*sources, SourceFile(path="submission.py", text=submission))
-        return Candidate(sources=sources, language=language, entry="entry.py:run")
+        if device == "cpu" or not builds_cuda(submission):
+            return Candidate(sources=sources, language="torch", entry="entry.py:run")
+        # Its extensions are built as a candidate's are: the rules' time is not for compilers.
+        sources = (*sources, SourceFile(path="submission.py", text=submission))
+        return Candidate(sources=sources, language="cuda", entry="entry.py:run")
     return kernel.model_copy(
         update={"sources": (*kernel.sources, *sources), "entry": "entry.py:run", "style": "function"}
     )

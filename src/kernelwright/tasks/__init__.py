@@ -2,7 +2,7 @@
 
 from ..records import Workload
 from ._baselines import caveat, keeps_weights, superfluous
-from ._candidate import candidate_of, load_candidate
+from ._candidate import builds_cuda, candidate_of, load_candidate
 from ._description import description_of
 from ._gradient import with_gradients
 from ._observed import aliases, in_other_mode, unvaried
@@ -29,6 +29,7 @@ __all__ = [
     "Turned",
     "Workload",
     "aliases",
+    "builds_cuda",
     "candidate_of",
     "caveat",
     "description_of",

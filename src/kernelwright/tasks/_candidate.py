@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from ..errors import TaskError
-from ..languages import builds_cuda
 from ..records import Candidate, SourceFile, Task
 from ._exported import exported
 from ._headers import headers_of
@@ -166,6 +165,25 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
 def _compiled_language(file: Path, text: str) -> str:
     """Name the language of a compiled file: by its suffix; Ascend C by the header that it includes."""
     return "ascendc" if _ASCENDC.search(text) else _COMPILED[file.suffix]
+
+
+def builds_cuda(source: str | ast.AST) -> bool:
+    """Tell whether a Python file, its text or what that parses to, builds an extension from its own CUDA sources.
+
+    Example:
+        >>> builds_cuda("load_inline(name='a', cuda_sources=s)"), builds_cuda("import torch")
+        (True, False)
+    """
+    try:
+        tree = ast.parse(source) if isinstance(source, str) else source
+    except SyntaxError:
+        return False
+    return any(
+        isinstance(n, ast.Call)
+        and ast.unparse(n.func).rpartition(".")[2] == "load_inline"
+        and any(k.arg == "cuda_sources" for k in n.keywords)
+        for n in ast.walk(tree)
+    )
 
 
 def _python_language(tree: ast.Module) -> str:
