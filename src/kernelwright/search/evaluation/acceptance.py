@@ -323,8 +323,9 @@ class Acceptance:
         left_out: frozenset[str] = frozenset(),
     ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
-        first build and worker, and neither a refusal nor what nothing times needs them."""
-        natives = [] if self._untimed(candidate) else self._natives
+        first build and worker, and neither a refusal nor what nothing times needs them. Nor does a screening: what is
+        far slower than the first baseline is timed against no other."""
+        natives = [] if depth == "screen" or self._untimed(candidate) else self._natives
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):

@@ -1,5 +1,6 @@
 """Times so far → predicted time and uncertainty of every configuration, by an exact Gaussian process."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -172,12 +173,14 @@ class Surrogate:
 
     def _tables(self, columns: Ints) -> list[Singles]:
         """Return for each group the covariances of its combinations of values with some rows' values."""
-        tables = [np.ones((len(group.first), len(columns)), dtype=np.float32) for group in self._groups]
-        tables[0] *= np.float32(np.exp(2 * self._parameters[-2]))
-        for table, group in zip(tables, self._groups, strict=True):
+        tables = []
+        for number, group in enumerate(self._groups):
+            scale = np.exp(2 * self._parameters[-2]) if number == 0 else 1.0
+            table = np.full((len(group.first), len(columns)), scale, dtype=np.float32)
             for axis in group.axes:
                 level = self._levels[axis][1]
                 table *= self._by_value[axis].astype(np.float32)[level[group.first][:, None], level[columns]]
+            tables.append(table)
         return tables
 
     @property
@@ -216,9 +219,9 @@ class Surrogate:
             for slot, cells in zip(pairs.slots, pairs.cells, strict=True)
         ]
         held, starts = np.concatenate(sums) / factor, [slot.start for slot in pairs.slots]
-        gradient = np.concatenate(
-            [np.add.reduceat(held * by_length, starts), np.add.reduceat(held * by_weight, starts)]
-            + [[variance * diagonal.sum() + 2 * shares.sum(), noise * diagonal.sum()]]
+        by_axis = (np.add.reduceat(held * slope, starts) for slope in (by_length, by_weight))
+        gradient = np.array(
+            [*itertools.chain(*by_axis), variance * diagonal.sum() + 2 * shares.sum(), noise * diagonal.sum()]
         )
         off = (parameters - self._prior) / self._spread
         return float(likelihood + 0.5 * off @ off), gradient + off / self._spread
@@ -282,9 +285,7 @@ def _squares(solved: Singles) -> Singles:
     return total
 
 
-def _factor(
-    apart: Floats, length: Floats | float, weight: Floats | float
-) -> tuple[Floats, Floats, Floats]:
+def _factor(apart: Floats, length: Floats | float, weight: Floats | float) -> tuple[Floats, Floats, Floats]:
     """Return an axis's factor at distances, and its derivatives with respect to log length and the weight's logit."""
     weight = expit(weight)
     matern, by_length = _matern(apart / np.exp(length))
