@@ -200,12 +200,12 @@ class Surrogate:
         variance, noise = np.exp(2 * parameters[-2]), np.exp(2 * parameters[-1])
         lengths, weights = parameters[:axes][pairs.axis], parameters[axes : 2 * axes][pairs.axis]
         factor, by_length, by_weight = _factor(pairs.apart, lengths, weights)
-        covariances = np.full(len(below[0]), variance)
+        covariances = np.full(len(below), variance)
         for slot, cells in zip(pairs.slots, pairs.cells, strict=True):
-            covariances *= factor[slot][cells]
+            covariances *= factor[slot].take(cells)
         kernel = np.zeros((len(targets), len(targets)), order="F")
         kernel[np.diag_indices(len(targets))] = variance + noise + 1e-6
-        kernel[below] = covariances
+        kernel.T.reshape(-1)[below] = covariances
         lower, failed = dpotrf(kernel, lower=1, clean=0, overwrite_a=1)
         if failed:
             return 1e10, np.zeros_like(parameters)
@@ -213,7 +213,7 @@ class Surrogate:
         likelihood = 0.5 * targets @ solved + np.log(lower.diagonal()).sum()
         inverse, _ = dpotri(lower, lower=1, overwrite_c=1)
         diagonal = inverse.diagonal() - solved * solved
-        shares = (inverse[below] - solved[below[0]] * solved[below[1]]) * covariances
+        shares = (inverse - solved[:, None] * solved).T.reshape(-1).take(below) * covariances
         sums = [
             np.bincount(cells, shares, slot.stop - slot.start)
             for slot, cells in zip(pairs.slots, pairs.cells, strict=True)
@@ -231,8 +231,8 @@ class Surrogate:
 class _Pairs:
     """The pairs of observations, each once: a covariance depends on the distances between their values alone."""
 
-    below: tuple[Ints, Ints]
-    """The pairs, as indices of the lower triangle without its diagonal."""
+    below: Ints
+    """The pairs, as places in the lower triangle without its diagonal, column by column."""
     apart: Floats
     """The distances between the values that occur, of one axis after another."""
     axis: Ints
@@ -244,15 +244,15 @@ class _Pairs:
 
     @classmethod
     def of(cls, levels: Sequence[tuple[Floats, Ints]], rows: Ints) -> "_Pairs":
-        below = np.tril_indices(len(rows), -1)
+        first, second = np.tril_indices(len(rows), -1)
         apart, cells, slots, start = [], [], [], 0
         for values, level in levels:
             occurring, place = np.unique(level[rows], return_inverse=True)
             apart.append(np.abs(values[occurring][:, None] - values[occurring]).ravel())
-            cells.append(place[below[0]] * len(occurring) + place[below[1]])
+            cells.append(place[first] * len(occurring) + place[second])
             slots.append(slice(start, start := start + len(apart[-1])))
         axis = np.repeat(np.arange(len(levels)), [len(a) for a in apart])
-        return cls(below, np.concatenate(apart), axis, slots, cells)
+        return cls(second * len(rows) + first, np.concatenate(apart), axis, slots, cells)
 
 
 @dataclass(frozen=True)
