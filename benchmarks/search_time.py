@@ -2,11 +2,11 @@
 
     python -m benchmarks.search_time STORE [--out rows.jsonl]
 
-STORE is a store's folder (`KERNELWRIGHT_STORE`). A row is a run: its evaluations, when the first kernel was correct
-(`first_s`), when the exploration and the run ended, and seconds by stage. `vet` is the part of verifying that went into
-checking templates further during the exploration. `inductor` is what the candidates of torch.compile took to arrive,
-less their own stages. `rest` is what nothing above accounts for: proposing, and waiting for builds; as these run side
-by side, `build` adds up more than was waited for, and `rest` may be negative.
+STORE is a store's folder (`KERNELWRIGHT_STORE`). A row is a run: its evaluations, and how many a minute of exploration,
+when the first kernel was correct (`first_s`), when the exploration and the run ended, and seconds by stage. `vet` is
+the part of verifying that went into checking templates further during the exploration. `inductor` is what the
+candidates of torch.compile took to arrive, less their own stages. `rest` is what nothing above accounts for: proposing,
+and waiting for builds; as these run side by side, `build` adds up more than was waited for, and `rest` may be negative.
 """
 
 import argparse
@@ -48,7 +48,8 @@ def row_of(store: Store, run: Run) -> Row | None:
     stages |= {"verify": stages.get("verify", 0.0) - vet_s, "vet": vet_s, "inductor": inductor_s}
     return {
         "task": run.task_name, "run": run.id, "stopped_by": last["explored"]["stopped_by"],
-        "evaluations": last["explored"]["evaluations"], "first_s": first, "begun_s": round(begun_s, 2),
+        "evaluations": last["explored"]["evaluations"], "per_minute": _per_minute(last["explored"], begun_s),
+        "first_s": first, "begun_s": round(begun_s, 2),
         "explored_s": _elapsed_s(last["explored"]), "end_s": end_s,
         "stages_s": {name: round(s, 2) for name, s in stages.items()},
         "rest_s": round(end_s - begun_s - sum(stages.values()), 2),
@@ -68,7 +69,13 @@ def table(rows: Sequence[Row]) -> str:
     first = [row["first_s"] for row in rows if row["first_s"] is not None]
     told = f"; first correct kernel after {median(first):.1f} s" if first else ""
     count = median(row["evaluations"] for row in rows)
-    return "\n".join([*lines, f"{len(rows)} runs, medians: {count:g} evaluations{told}"])
+    pace = median(row["per_minute"] for row in rows)
+    return "\n".join([*lines, f"{len(rows)} runs, medians: {count:g} evaluations, {pace:.1f} a minute{told}"])
+
+
+def _per_minute(explored: Mapping[str, Any], begun_s: float) -> float:
+    """Return the evaluations a minute of the exploration, its start-up and the first kernel's included."""
+    return round(60 * explored["evaluations"] / max(_elapsed_s(explored) - begun_s, 1e-9), 2)
 
 
 def _elapsed_s(event: Mapping[str, object]) -> float:

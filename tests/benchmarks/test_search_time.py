@@ -43,7 +43,7 @@ def test_a_runs_seconds_add_up():
     assert row["begun_s"] + sum(row["stages_s"].values()) + row["rest_s"] == row["end_s"]
     text = table([row, row])
     assert text.splitlines()[1].split() == ["inductor", "7.0", "7.0"]
-    assert text.endswith("2 runs, medians: 2 evaluations; first correct kernel after 3.0 s")
+    assert text.endswith("2 runs, medians: 2 evaluations, 6.3 a minute; first correct kernel after 3.0 s")
 
 
 def test_a_run_that_was_cut_off_has_no_row():

@@ -31,6 +31,16 @@ def _kept(settings) -> list[Path]:
 needs_gcc = pytest.mark.needs("g++")
 
 
+LIBRARY = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[batch, rows, dim]", workloads=[{{"batch": 2, "rows": 8, "dim": 33}}])
+def asked(x):
+    return {body}
+"""
+
+
 @needs_gcc
 class TestBuilds:
     def test_a_header_is_compiled_once_for_all_kernels_that_begin_with_it(self, fresh, monkeypatch):
@@ -101,6 +111,23 @@ class TestWhoIsServed:
     )
     def test_nobody_else(self, candidate):
         assert shared_header(candidate, (".cpp",)) == ()
+
+    @pytest.mark.parametrize(
+        ("body", "header"),
+        [("torch.softmax(x, -1)", "rows.h"), ("torch.nn.functional.max_pool1d(x, 3)", "vector.h")],
+    )
+    def test_kernels_of_the_library(self, body, header, tmp_path):
+        from kernelwright.devices import detect
+        from kernelwright.propose import Request
+        from kernelwright.propose.library import LibraryProposer
+        from kernelwright.tasks import Problem, load_task
+
+        (tmp_path / "task.py").write_text(LIBRARY.format(body=body))
+        problem = Problem(load_task(str(tmp_path / "task.py")))
+        request = Request(problem, detect("cpu"), (), ("cpp",))
+        template = next(iter(LibraryProposer().propose(request)))
+        candidate = template.render(template.default())
+        assert next(h.path for h in shared_header(candidate, (".cpp",))) == header
 
     def test_kernels_of_the_schedule_proposer(self):
         from kernelwright.compiler import graph, lower

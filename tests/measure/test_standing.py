@@ -55,6 +55,12 @@ def test_a_screening_ends_early_only_where_every_workload_is_far():
     assert not standing.is_far([*slow, *blocks(1, workload="v", candidate=10.0, eager=100.0)], 2)
 
 
+def test_who_was_timed_against_one_baseline_tells_who_is_hopeless_and_leaves_none_out():
+    standing = Standing()
+    standing.learn(blocks(candidate=30_000.0, eager=1e5), ())
+    assert standing.hopeless_us == {"w": 150_000.0} and standing.contenders is None
+
+
 def test_hopeless_is_far_slower_than_the_best_and_long():
     standing = Standing()
     assert standing.hopeless_us == {}

@@ -13,7 +13,7 @@ from kernelwright.verify import Oracle, _case, _trial, _verify, admit, verify
 from kernelwright.verify._case import Seeds
 from kernelwright.verify._trial import Trial
 from kernelwright.verify._verify import _probes
-from kernelwright.verify.checks import calls
+from kernelwright.verify.checks import PROBES, calls
 from kernelwright.verify.checks.calls import Calls
 from kernelwright.verify.checks.deployment import Deployment
 
@@ -149,17 +149,27 @@ def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool,
 def test_the_hidden_workload_that_refused_others_comes_first_under_the_same_seeds(
     problem, pool, make, monkeypatch
 ):
-    oracle, looked = Oracle(problem), []
-    look = _verify.observe
+    oracle, looked, probed = Oracle(problem), [], []
+    look, probe = _verify.observe, _verify._probes
+    monkeypatch.setattr(
+        _verify,
+        "_probes",
+        lambda t, c, probes, d: probed.extend(p.name for p in probes) or probe(t, c, probes, d),
+    )
     monkeypatch.setattr(_verify, "observe", lambda trial, case: looked.append(case) or look(trial, case))
     largest = max(problem.task.split(Split.HIDDEN), key=lambda w: w.arguments[0].shape[0])
     rows = largest.arguments[0].shape[0]
     body = f"def run(x, weight):\n    y = x.softmax(-1) * weight\n    return y * 1.01 if len(x) == {rows} else y\n"
     first = verify(problem, *make(body), pool=pool, oracle=oracle)
     before, looked[:] = [c.workload.name for c in looked], []
-    again = verify(problem, *make(body), pool=pool, oracle=oracle, seeds=first.seeds)
+    once = {p.name for p in PROBES}
+    assert once & set(probed)
+    probed.clear()
+    told = Oracle(problem, oracle.refusals)
+    again = verify(problem, *make(body), pool=pool, oracle=told, seeds=first.seeds)
     searched = len(problem.task.split(Split.SEARCH))
-    assert [c.workload.name for c in looked[searched:]] == before[-1:] and len(before) > searched + 1
+    assert [c.workload.name for c in looked[1:]] == before[-1:] and len(before) > searched + 1
+    assert not once & set(probed), "what takes long on the search workloads comes later"
     assert (first.failure, again.failure, again.seeds) == ("correct", "correct", first.seeds)
     at = [oracle.case(largest, seed).inputs[0] for seed in first.seeds]
     assert any(torch.equal(looked[-1].inputs[0], x) for x in at), "the seed goes with the workload"

@@ -24,8 +24,8 @@ _ASKS = re.compile(r"^// precompile\b", re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 _FIRST = re.compile(r'(?:\s|//[^\n]*\n)*#\s*include\s*"([^"]+)"')
 """An include preceded by line comments only: GCC uses no precompiled header elsewhere."""
-_KEPT = 4
-"""Precompiled headers kept, some 50 MB each."""
+_KEPT = 6
+"""Precompiled headers kept, some 50 MB each: printed kernels, row programs and templates begin with three."""
 
 
 def shared_header(candidate: Candidate, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:

@@ -60,6 +60,8 @@ _ROUNDS = {
 }  # fmt: skip
 _AGAINST_ONE = frozenset({"prescreen", "sizes"})
 """Phases that time against the first baseline alone."""
+_TO_RANK = frozenset({"prescreen", "screen"})
+"""Phases that only rank, by what is known already where it suffices, and from which later ones learn."""
 _FUTILE_ROUND = 3
 _LEAST_ROUNDS = {"measure": LOOKS[0], "confirm": CONFIRM_LOOKS[0]}
 """Rounds that are made, however long they take, if the run has the time: before the first look nothing is decided."""
@@ -210,8 +212,8 @@ class Bench(Resource):
                 for runner in runners:
                     variants.update({(c.name, c.worker.pid): c for c in runner.variants})
                 self._rounds(runners, phase, blocks, ends, tried)
-                if phase == "screen":
-                    self._standing.learn(blocks, self._baselines.names)
+                if phase in _TO_RANK:
+                    self._standing.learn(blocks, self._baselines.names if phase == "screen" else ())
                 if phase == "confirm" and self._is_confirmed(blocks):
                     self._warm_blocks(runners, blocks, ends)
             except OutOfTimeError:
@@ -248,7 +250,7 @@ class Bench(Resource):
         for workload in workloads:
             try:
                 mine = own.of(workload, _load_s(ends))
-                runners.append(self._runner(workload, mine, only, ends, brief=phase == "screen"))
+                runners.append(self._runner(workload, mine, only, ends, brief=phase in _TO_RANK))
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED and workload.split != "search":
                     continue

@@ -43,7 +43,7 @@ class Standing:
         )
 
     def learn(self, blocks: Sequence[Block], baselines: Sequence[str]) -> None:
-        """Note what a screening showed; `baselines` are all that were asked for.
+        """Note what a screening showed; `baselines` are all that were asked for, if it was against all of them.
 
         A baseline that keeps its weights does not stay alone: outputs of timed calls are compared with another's.
         """

@@ -92,7 +92,9 @@ class Request:
 class Proposer(Protocol):
     """One file per proposer; `kernelwright.proposers` entry point.
 
-    One with a true attribute `waits` is asked in a thread, so others continue while its model or agent is silent.
+    One with a true attribute `waits` is asked in a thread, so others continue while its model or agent is silent. The
+    candidates of one with an attribute `repeats` are the code of the baseline of that name: hardly faster than it, so a
+    search that has to beat it asks last, once its templates are tuned.
     """
 
     name: str

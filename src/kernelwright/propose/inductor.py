@@ -25,6 +25,7 @@ class InductorProposer:
     """One candidate per mode; equal sources are yielded once."""
 
     name = "inductor"
+    repeats = "compile"
     modes = ("default", "max-autotune")
 
     def propose(self, request: Request) -> Iterator[Candidate]:

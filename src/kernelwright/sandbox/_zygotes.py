@@ -143,7 +143,7 @@ class Zygotes(Resource):
         seen = CACHE_FOLDER if self.kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
         plain = self._running.get((False, ()))
-        if preload and plain is not None and self._splits(plain):
+        if (trusted or preload) and plain is not None and self._splits(plain):
             with contextlib.suppress(WorkerError):
                 self._running[key] = plain.split(surroundings, preload)
                 return

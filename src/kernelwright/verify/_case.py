@@ -133,12 +133,14 @@ class Oracle:
     Does not cover: acceptance; that draws fresh seeds for every candidate.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, refusals: Counter[str] | None = None) -> None:
+        """Know nothing yet but, if given, which workloads refused earlier candidates; more are counted there."""
         self.problem = problem
         self._cases: OrderedDict[tuple[str, int, int], Case] = OrderedDict()
         """By workload, seed of the inputs and seed of the state."""
-        self.refusals: Counter[str] = Counter()
-        """How many candidates each workload refused: those that refused most come first, after the search ones."""
+        self.refusals = Counter[str]() if refusals is None else refusals
+        """How many candidates each workload refused: those that refused most come first among the hidden ones, and
+        before what takes longest on the search ones."""
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
         self._relations: dict[str, tuple[Relation, ...]] = {}

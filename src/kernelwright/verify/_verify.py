@@ -168,12 +168,15 @@ def _examine(
     yield passed(LOADS)
     seed = trial.seeds.draw()
     first: Case | None = None
+    hidden = _hidden(trial) if depth == "full" else {}
     for workload in search:
         case = trial.oracle.case(workload, seed)
         yield from _calls(trial, case, disabled, ledger)
         if first is None and case.usable and workload.name not in ledger.unsupported:
             first = case
             on_right()
+            refusing = {name: hidden.pop(name) for name in list(hidden) if trial.oracle.refusals[name]}
+            yield from _hidden_calls(trial, refusing, disabled, ledger)
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
             if depth == "screen" and trial.least_us > hopeless_us.get(workload.name, math.inf):
                 asked = []
@@ -185,16 +188,29 @@ def _examine(
         yield failed(SUPPORTED, "it declines every search workload; the native op would serve all of them")
     elif first is None:
         yield unknown("correct", "the native op itself is not accurate enough on any search workload")
-    if depth == "full":
-        rest = _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM)))
-        seeds = {workload.name: trial.seeds.draw() for workload in rest}
-        for workload in sorted(rest, key=lambda w: -trial.oracle.refusals[w.name]):
-            for found in _calls(trial, trial.oracle.case(workload, seeds[workload.name]), disabled, ledger):
-                trial.oracle.refusals[workload.name] += found.status is CheckStatus.FAIL
-                yield found
+    yield from _hidden_calls(trial, hidden, disabled, ledger)
     if first is not None:
         yield from _probes(trial, first, LAST, disabled)
     yield passed(FINISHED)
+
+
+def _hidden(trial: Trial) -> dict[str, tuple[Workload, int]]:
+    """Return the hidden workloads by name, each with a seed: first those that refused most, then by size."""
+    task = trial.problem.task
+    found = _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM)))
+    seeds = {workload.name: trial.seeds.draw() for workload in found}
+    found.sort(key=lambda w: -trial.oracle.refusals[w.name])
+    return {workload.name: (workload, seeds[workload.name]) for workload in found}
+
+
+def _hidden_calls(
+    trial: Trial, hidden: Mapping[str, tuple[Workload, int]], disabled: frozenset[str], ledger: _Ledger
+) -> Iterator[Finding]:
+    """Call the candidate once on each hidden workload, and note which refuse it."""
+    for workload, seed in hidden.values():
+        for found in _calls(trial, trial.oracle.case(workload, seed), disabled, ledger):
+            trial.oracle.refusals[workload.name] += found.status is CheckStatus.FAIL
+            yield found
 
 
 def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) -> Iterator[Finding]:

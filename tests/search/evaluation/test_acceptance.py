@@ -246,6 +246,30 @@ def test_who_is_far_slower_than_the_first_baseline_needs_no_other(judge, monkeyp
     assert (found.decision.status == "slower") is (phases == ["prescreen"])
 
 
+def test_a_screening_starts_no_compiler_ahead_and_an_acceptance_does(judge, monkeypatch):
+    begun = []
+    monkeypatch.setattr(judge._pool, "prepare", lambda natives=(), **_: begun.append(len(natives)))
+    monkeypatch.setattr(judge._bench, "measure", lambda *_, **__: (None, []))
+    judge.screen(*FAST)
+    assert not any(begun), "the first baseline may show that no other is needed"
+    judge.vet(*FAST)
+    assert begun[-1] == len(judge._natives) > 0
+
+
+def test_what_refused_a_candidate_is_told_to_the_next_verification(judge, monkeypatch):
+    told = []
+    verdict = judge.vet(*FAST).verdict
+
+    def verified(*_, oracle, **__):
+        told.append(oracle)
+        return verdict
+
+    monkeypatch.setattr(acceptance, "verify", verified)
+    judge.vet(*FAST)
+    judge.vet(*FAST)
+    assert told[0] is not told[1] and told[0].refusals is told[1].refusals, "fresh answers, one count"
+
+
 def test_a_candidate_is_timed_on_no_workloads_but_those_asked_for(judge, monkeypatch):
     said = []
     monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))

@@ -131,16 +131,36 @@ def test_where_verifying_takes_long_it_is_left_to_the_acceptance(store, verify_s
 
 
 def test_the_time_kept_for_the_acceptance_follows_what_its_stages_took():
-    def kept_s(minutes, **stages_s):
+    def kept_s(minutes, promising=True, **stages_s):
         meter = Meter(Budget(minutes=minutes), Spent(), clock=lambda: 0.0)
+        meter.promising = promising
         meter.charge(evaluation_of(stages_s))
         return meter.left_s() - meter.left_to_explore_s()
 
     assert kept_s(1) == 15.0 and kept_s(10) == 90.0
-    assert kept_s(2, verify=4.0, baselines=13.0) == 46.0
-    assert kept_s(2, verify=4.0, baselines=13.0, screen=1.5) == 52.0
-    assert kept_s(2, precompute=3.0, verify=1.0, baselines=13.0) == 46.0
+    assert kept_s(2, verify=4.0, baselines=13.0) == 37.0
+    assert kept_s(2, verify=4.0, baselines=13.0, screen=1.5) == 50.5
+    assert kept_s(2, precompute=3.0, verify=1.0, baselines=13.0) == 37.0
     assert kept_s(1, verify=30.0) == 30.0 and kept_s(10, verify=300.0) == 90.0
+    assert kept_s(2, promising=False) == 0.0 and kept_s(2, promising=False, verify=2.0, screen=0.5) == 16.5
+
+
+@pytest.mark.parametrize(("first_us", "screened"), [(90.0, 9), (200.0, 12)])
+def test_only_what_promises_a_gain_is_kept_time_for(store, first_us, screened):
+    """The native op takes 100 us; each takes ten seconds, and verifying none."""
+
+    class Slow(Clocked):
+        def screen(self, candidate, build, **limits):
+            self.now += 10.0
+            return PlantedJudge.screen(self, candidate, build, **limits)
+
+    judge = Slow()
+    others = [planted_candidate(200.0 + i) for i in range(1, 30)]
+    rig = Rig(
+        store, [planted_candidate(first_us), *others], judge=judge, clock=lambda: judge.now, minutes=2.0
+    )
+    rig.go()
+    assert len(judge.screened) == screened
 
 
 def evaluation_of(stages_s):

@@ -40,3 +40,16 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     place = surrogate._prior + 0.3
     found = surrogate._loss(place, pairs)[1]
     assert np.allclose(found, approx_fprime(place, lambda p: surrogate._loss(p, pairs)[0], 1e-6), atol=1e-3)
+
+
+def test_a_few_rows_are_predicted_as_among_all_and_those_solved_go_on_later() -> None:
+    few, all_rows = fitted(), fitted()
+    some = np.array([3, 40, 7])
+    for told in range(12, 21):
+        for surrogate in (few, all_rows):
+            surrogate.fit(ROWS[:told], TARGETS[:told], tune=False)
+        mean, deviation = all_rows.predict()
+        assert np.allclose(few.predict(some), (mean[some], deviation[some]), atol=1e-4)
+    assert few._known == 0 < all_rows._known, "few rows are solved by themselves"
+    many = np.arange(len(PLACES))[::-1]
+    assert np.allclose(few.predict(many), (mean[many], deviation[many]), atol=1e-4)

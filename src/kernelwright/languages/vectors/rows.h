@@ -4,6 +4,7 @@
 // or writes outputs; later passes use what earlier ones folded. A row that fits in the cache is read from
 // memory once. A `Solo` team walks whole rows, each thread its own; a `Crew` splits every row over all
 // threads and merges their accumulators, for few long rows.
+// precompile: parsing what it includes takes longer than many a kernel.
 #pragma once
 #include <omp.h>
 

@@ -3,6 +3,7 @@
 // `kw::F` holds kw::W floats (16 with AVX-512, 8 with AVX2, 4 elsewhere), `kw::M` is a mask of as many lanes
 // (all ones or zero). Arithmetic is the compiler's own on vector types; there is no -ffast-math, so NaN,
 // infinities, signed zeros and denormals behave as IEEE 754 says. Errors of the functions are a few ulp.
+// precompile: parsing intrinsics takes longer than many a kernel.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -26,7 +26,7 @@ def assemble(file: Path, symbol: str, constants: Mapping[str, object]) -> Render
     values = dict(constants)
     values.setdefault("STREAM_MIB", _STREAM_MIB)
     lines = [f"#define {name} {_text(value)}\n" for name, value in values.items()]
-    includes = ['#include "kernelwright.h"\n', '#include "vector.h"\n']
+    includes = ['#include "vector.h"\n', '#include "kernelwright.h"\n']  # the first may be precompiled
     text = "".join([*includes, *lines, _STAGED.read_text(), file.read_text()])
     return Rendered(text, symbol)
 

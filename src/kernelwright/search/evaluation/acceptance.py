@@ -323,15 +323,16 @@ class Acceptance:
         left_out: frozenset[str] = frozenset(),
     ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
-        first build and worker, and neither a refusal nor what nothing times needs them."""
-        natives = [] if self._untimed(candidate) else self._natives
+        first build and worker, and neither a refusal nor what nothing times needs them. Nor does a screening: what is
+        far slower than the first baseline is timed against no other."""
+        natives = [] if depth == "screen" or self._untimed(candidate) else self._natives
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
             return verify(
                 self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds, disabled=left_out,
                 deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
-                oracle=self._oracle if depth == "screen" else Oracle(self._problem),
+                oracle=self._oracle if depth == "screen" else Oracle(self._problem, self._oracle.refusals),
                 on_right=lambda: self._pool.prepare(natives), hopeless_us=self._bench.hopeless_us,
             )  # fmt: skip
 

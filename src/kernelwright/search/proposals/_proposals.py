@@ -88,10 +88,14 @@ def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -
     So the first proposer's candidates are built and timed before the next one begins, and no work of a proposer,
     such as compiling the whole task, overlaps a timing. A proposer that cannot work here, or fails, is reported and
     skipped; it is also reported if none has a proposal. While no model answers, or none is available, the proposers
-    that need no model continue; None is yielded if these have no more either.
+    that need no model continue; None is yielded if these have no more either. Those that `proposals_late` asks are left
+    out.
     """
-    names, seen = tuple(names) or setting.names("proposers"), _Seen()
-    others = [name for name in PROPOSERS if name not in names]
+    late, seen = [] if names else _late(setting), _Seen()
+    names = tuple(names) or tuple(name for name in setting.names("proposers") if name not in late)
+    if not names:
+        return
+    others = [name for name in PROPOSERS if name not in (*names, *late)]
     stand_ins, who = _asked(setting, request, others, seen), ", ".join(others)
     begun, may_help = False, bool(others) and bool(setting.run.options.get("instead", True))
     for proposal in _asked(setting, request, names, seen):
@@ -117,6 +121,20 @@ class _Seen:
     labels: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     without_model: bool = False
+
+
+def proposals_late(setting: Search, request: Request) -> Generator[Proposal | None]:
+    """Yield the proposals of those of the run's proposers that repeat a baseline which is to be beaten."""
+    if late := _late(setting):
+        yield from proposals_of(setting, request, late)
+
+
+def _late(setting: Search) -> list[str]:
+    """Name the run's proposers that are asked last; none where editors go on from what is proposed."""
+    names, beaten = setting.names("proposers"), setting.names("baselines")
+    if setting.names("editors"):
+        return []
+    return [p.name for p in make_proposers(names) if getattr(p, "repeats", None) in beaten]
 
 
 def _asked(setting: Search, request: Request, names: Sequence[str], seen: _Seen) -> Iterator[Proposal | None]:

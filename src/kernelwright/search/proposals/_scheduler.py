@@ -76,8 +76,9 @@ class Scheduler:
     for an answer, templates are tuned. Then, if there are edits, come the new candidates of each edit, followed by two
     trials of templates; if the edits end without a result, what is proposed `instead`. Without edits, or after them,
     each trial goes to the open template with the lowest best time, which counts as slower the longer the template has
-    not improved. A template closes when its space is used up, after `patience` trials without a gain, after
-    `tolerance` trials without any that worked, or within 5 % of the bound.
+    not improved; once none is open, what is proposed `late` is tried. A template closes when its space is used up,
+    after `patience` trials without a gain, after `tolerance` trials without any that worked, or within 5 % of the
+    bound.
     """
 
     def __init__(
@@ -87,12 +88,13 @@ class Scheduler:
         edits: Edits | None = None,
         *,
         instead: Iterator[Proposal | None] | None = None,
+        late: Iterator[Proposal | None] | None = None,
         hints: Sequence[Hint] = (),
         patience: int = 12,
         tolerance: int = 4,
     ) -> None:
         self._hints = hints
-        self._proposals, self._instead = proposals, instead
+        self._proposals, self._instead, self._late = proposals, instead, late
         self._make_tuner = make_tuner
         self._edits = edits
         self._edited: deque[Trial] = deque()
@@ -114,7 +116,7 @@ class Scheduler:
             if (trial := self._tuned()) is not None or not idle:
                 return trial
         if self._edits is None:
-            return self._tuned()
+            return self._last(idle)
         if self._edited:
             return self._edited.popleft()
         while self._to_tune > 0:
@@ -130,6 +132,14 @@ class Scheduler:
         self._edited.extend(self._first(p, edit.move) for p in edit.proposals)
         self._to_tune = _TUNED_PER_EDIT
         return self._edited.popleft()
+
+    def _last(self, idle: bool) -> Trial | None:
+        """Tune templates; once none is open and nothing under way, go on with what comes late."""
+        trial = self._tuned()
+        if trial is None and idle and self._late is not None:
+            self._proposals, self._late = self._late, None
+            return self.ask(idle=idle)
+        return trial
 
     def stop(self) -> None:
         """Start no more edits and cancel those under way."""

@@ -18,12 +18,14 @@ _EACH = ("build", "verify", "screen")
 class Meter:
     """Count what a run spends against its budget; a resumed run continues from what it had spent.
 
-    A quarter of the minutes, at most 90 seconds, is reserved for the acceptance of what the exploration finds; more,
-    up to half, if verifying, timing and starting baselines has taken longer. The exploration ends when the next
-    candidate would exceed its time, assuming it takes as long as the latest ones.
+    Once something promises a gain, a quarter of the minutes, at most 90 seconds, is reserved for its acceptance; more,
+    up to half, if verifying, timing and starting baselines has taken longer. Until then as much is reserved as these
+    have shown an acceptance to take. The exploration ends when the next candidate would exceed its time, assuming it
+    takes as long as the latest ones.
 
     Example:
         >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
+        >>> meter.promising = True
         >>> meter.over(), meter.over(reserve=True)
         ('', 'minutes')
     """
@@ -33,6 +35,8 @@ class Meter:
         self.evaluations = spent.evaluations
         self.cached = spent.cached
         self.device_s = spent.device_s
+        self.promising = False
+        """Whether a candidate is known that promises a gain."""
         self.stages_s: dict[str, float] = {}
         """Seconds by stage since the start or the resumption; parallel builds are added up."""
         self._longest_s: dict[str, float] = {}
@@ -118,11 +122,13 @@ class Meter:
         """Return the seconds reserved for an acceptance.
 
         It verifies in full, tries wrong answers, and times more blocks, twice; the second time on more workloads, whose
-        baselines must start. In full, verifying took three to six times as long as in screenings (40 runs).
+        baselines must start. In full, verifying took four to eight times as long as in screenings, and timing five to
+        fourteen times (ten runs on one core).
         """
         if self.budget.minutes is None:
             return 0.0
         whole_s = self.budget.minutes * 60
         starts_s = self.stages_s.get("baselines", 0.0)
-        seen_s = 2 * starts_s + 5 * self.longest_verify_s + 4 * self.longest_s("screen")
-        return min(max(whole_s * _RESERVE_SHARE, seen_s), whole_s * _MOST_RESERVE_SHARE, _MOST_RESERVE_S)
+        seen_s = starts_s + 6 * self.longest_verify_s + 9 * self.longest_s("screen")
+        least_s = whole_s * _RESERVE_SHARE if self.promising else 0.0
+        return min(max(least_s, seen_s), whole_s * _MOST_RESERVE_SHARE, _MOST_RESERVE_S)

@@ -12,7 +12,7 @@ from ..evaluation._evaluation import Evaluator
 from ..evaluation._protocol import Judge, Toolchain
 from ..evaluation.remote import RemoteJudge
 from ..proposals._builder import Builder
-from ..proposals._proposals import proposals_instead, proposals_of
+from ..proposals._proposals import proposals_instead, proposals_late, proposals_of
 from ..proposals._remote_builder import RemoteBuilder
 from ..proposals._scheduler import Scheduler
 from ..run._run import Search
@@ -41,6 +41,7 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     with (
         nullcontext() if setting.cluster else observing(setting, request.problem) as observe,
         closing(proposals_of(setting, request)) as proposals,
+        closing(proposals_late(setting, request)) as late,
         _builder(setting, judge) as builder,
     ):
         evaluator = Evaluator(run, setting.store, judge, _languages(setting, judge), meter, observe)
@@ -50,6 +51,7 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
                 lambda space: make_tuner(tuner, space, run.seed),
                 edits,
                 instead=proposals_instead(setting, request),
+                late=late,
                 hints=hints,
             )
             with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ...records import CheckStatus, DecisionStatus, Evaluation, RunStatus
 from ...verify import ADMISSION
-from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving
+from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving, speedups
 from ..evaluation._evaluation import Evaluator, costs_us, failure_kind
 from ..proposals._builder import Builder
 from ..proposals._remote_builder import RemoteBuilder
@@ -91,6 +91,7 @@ class Session:
         self._told = 0
         known = evaluator.evaluations.values()
         self._best = best_of(tuple(known), evaluator.workloads)
+        self._meter.promising = any(_promises(e, evaluator.workloads) for e in known)
         self._failing = {e.candidate.key: kind for e in known if (kind := failure_kind(e)) is not None}
 
     def run(self) -> Outcome:
@@ -142,6 +143,7 @@ class Session:
                 trial.candidate, build or self._builder.build(trial.candidate)
             )
         self._reference_us = self._reference_us or _baseline_us(evaluation)
+        self._meter.promising |= _promises(evaluation, self._evaluator.workloads)
         evaluation = self._vetted(trial, evaluation)
         workloads = self._evaluator.workloads
         self._scheduler.tell(trial, evaluation, costs_us(evaluation, self._reference_us, workloads))
@@ -266,6 +268,12 @@ def _fault_of_the_task(final: Evaluation) -> str:
     """Return why no candidate can be accepted, where wrong answers would pass the checks; empty where none would."""
     findings = final.verdict.findings if final.verdict else ()
     return next((f.message for f in findings if f.check == ADMISSION and f.status is CheckStatus.UNKNOWN), "")
+
+
+def _promises(evaluation: Evaluation, workloads: tuple[str, ...]) -> bool:
+    """Return whether a candidate may prove faster somewhere, so that it is worth an acceptance."""
+    works = evaluation.decision.status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    return works and any(speedup > 1 for speedup in speedups(evaluation, workloads).values())
 
 
 def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:

@@ -98,10 +98,10 @@ class GaussianProcess(FiniteTuner):
         mean = self._trend(told, targets)
         self._surrogate.fit(told, targets - mean[told], tune=self._modelled % _TUNE_EVERY == 0)
         self._modelled += 1
-        residual, deviation = self._surrogate.predict()
+        residual, deviation = self._surrogate.predict(rows)
         worked = np.array([self.times_us[row] is not None for row in told.tolist()])
         best = float(targets[among & worked].min())
-        return int(rows[_log_expected_improvement((mean + residual)[rows], deviation[rows], best).argmax()])
+        return int(rows[_log_expected_improvement(mean[rows] + residual, deviation, best).argmax()])
 
     def _stagnant(self, asked: int) -> bool:
         """Return whether the last evaluations brought little."""
@@ -186,12 +186,12 @@ def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> F
     Source: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization, 2023.
     """
     z = (best - mean) / deviation
-    near = np.maximum(z, -1.0)
+    close = z > -1.0
+    near, far = z[close], z[~close]
+    improvement: Floats = np.log(deviation)
     density = np.exp(-0.5 * near * near) / np.sqrt(2 * np.pi)
-    close = np.log(near * ndtr(near) + density)
-    far = np.minimum(z, -1.0)
+    improvement[close] += np.log(near * ndtr(near) + density)
     # In the tail z * cdf(z) + pdf(z) cancels; written with the scaled complementary error function it does not.
     ratio = np.log(np.maximum(1 + far * np.sqrt(np.pi / 2) * erfcx(-far / np.sqrt(2)), 1e-16))
-    distant = -0.5 * far * far - 0.5 * np.log(2 * np.pi) + ratio
-    improvement: Floats = np.where(z > -1.0, close, distant) + np.log(deviation)
+    improvement[~close] += -0.5 * far * far - 0.5 * np.log(2 * np.pi) + ratio
     return improvement
