@@ -1,7 +1,10 @@
 """Products of weights in panels, and two of one input at once: right with every tail, offered where they are legal."""
 
+import ctypes
 import dataclasses
 import random
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +20,9 @@ from kernelwright.compiler.policy import beam, leaves
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.tile import Position, arith, number, run_program
 from kernelwright.devices import detect
+from kernelwright.languages.cpp import INCLUDE, ffi_includes
 from kernelwright.languages.prepared import prepared
+from kernelwright.languages.vectors import _headers
 
 
 def gated(x, a, b):
@@ -81,7 +86,9 @@ def test_every_tail_is_multiplied(width):
         assert (output - wanted).abs().max() < 1e-4 * max(1, wanted.abs().max()), case
 
 
-@pytest.mark.parametrize(("inner", "columns", "apart"), [(512, 64, 128), (256, 64, 128), (512, 80, 256), (512, 48, 512)])
+@pytest.mark.parametrize(
+    ("inner", "columns", "apart"), [(512, 64, 128), (256, 64, 128), (512, 80, 256), (512, 48, 512)]
+)
 def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(inner, columns, apart):
     """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other.
 
@@ -323,3 +330,32 @@ def test_a_product_that_is_read_in_two_halves_is_two_at_once():
     assert len(list(BY_NAME["dual"].sites(State(whole, whole)))) == 1
     read = weighed(lambda x, w: F.glu(y := F.linear(x, w)) + y.sum(), [(5, 8)], [(64, 8)])
     assert not list(BY_NAME["dual"].sites(State(read, read))), "all of the product is read"
+
+
+READS = """#include <atomic>
+#include "contraction.h"
+using namespace kw;
+extern "C" long reads(long rows, long columns, long inner) {
+  omp_set_num_threads(1);
+  std::atomic<long> count{0};
+  const auto left = [&](int64_t, int64_t, int64_t, auto) { return ++count, F{}; };
+  const auto right = [](int64_t, int64_t, int64_t, auto) { return F{}; };
+  const auto finish = [](F, int64_t, int64_t, int64_t, auto) {};
+  using T = Tiling<Form::kPanels, Along::kColumns, 4, 2, 64, 16, true>;
+  contract<T>(Shape{1, rows, columns, inner, columns}, left, right, finish);
+  return count * W;
+}
+"""
+
+
+@pytest.mark.needs("g++")
+@pytest.mark.parametrize(("inner", "times"), [(64, 2), (128, 16)])
+def test_rows_of_one_depth_are_packed_for_many_columns(tmp_path, inner, times):
+    """Where sums wait for the next depth, for as many tiles of columns as have them in the second cache: 8."""
+    (tmp_path / "reads.cpp").write_text(READS)
+    folders = (INCLUDE, *(Path(m.__file__).parent for m in (_headers, cpp)), *ffi_includes())
+    command = ["g++", "-std=c++17", "-O1", "-fopenmp", "-fPIC", "-shared", *(f"-I{f}" for f in folders)]
+    subprocess.run([*command, "reads.cpp", "-o", "reads.so"], cwd=tmp_path, check=True)
+    rows, tiles, lanes = 32, 128, 4
+    found = ctypes.CDLL(str(tmp_path / "reads.so")).reads(rows, tiles * 2 * lanes, inner)
+    assert found == times * rows * inner
