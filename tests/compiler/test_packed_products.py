@@ -92,8 +92,8 @@ def test_every_tail_is_multiplied(width):
 def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(inner, columns, apart):
     """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other.
 
-    So many elements of one or two tiles of 16 columns are half the first cache; panels of 16 columns have one. Few columns
-    are not cut.
+    So many elements of one or two tiles of 16 columns are half the first cache; panels of 16 columns have one. Few
+    columns are not cut.
     """
     rows, held = torch.ones(13, inner), 2.0**24
     rows[:, 0] = held

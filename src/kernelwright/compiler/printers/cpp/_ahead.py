@@ -2,7 +2,7 @@
 
 A kernel that reads a row several times waits for memory in the first pass only; the later ones compute on what
 is in a cache while memory is idle: the last of them prefetches the next row's lines, one for each of its own. Where
-passes run over a row by blocks, the last of a block prefetches the next block's, and the lines it writes a little later.
+passes run over a row by blocks, the last of a block prefetches the next block's, and what it writes a little later.
 A kernel that reads large data once, from end to end, prefetches what it reads a little later, and one that folds the
 columns of large data a row further down: hardware prefetching ends at every page.
 """
