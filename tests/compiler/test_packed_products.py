@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import platform
 import random
 import subprocess
 from pathlib import Path
@@ -37,6 +38,9 @@ CASES = {
     "few_rows": (F.linear, [(3, 21)], [(64, 21)], "pack"),
     "several_tiles": (F.linear, [(31, 40)], [(96, 40), (96,)], "pack"),
     "long_sums": (lambda x, w: torch.tanh(x @ w), [(14, 1100)], [(1100, 32)], "pack"),
+    "one_row": (F.linear, [(1, 1100)], [(96, 1100), (96,)], "pack"),
+    "two_rows_of_items": (F.linear, [(2, 1, 40)], [(64, 40)], "pack"),
+    "two_rows_gated": (gated, [(2, 70)], [(48, 70), (48, 70)], "dual"),
     "one_vector": (F.linear, [(13, 9)], [(48, 9)], "pack"),
     "uneven_panels": (F.linear, [(5, 19)], [(100, 19), (100,)], "pack"),
     "whole_rows": (F.linear, [(5, 19)], [(67, 19), (67,)], "pack"),
@@ -359,3 +363,41 @@ def test_rows_of_one_depth_are_packed_for_many_columns(tmp_path, inner, times):
     rows, tiles, lanes = 32, 128, 4
     found = ctypes.CDLL(str(tmp_path / "reads.so")).reads(rows, tiles * 2 * lanes, inner)
     assert found == times * rows * inner
+
+
+ORDER = """#include "gemm.h"
+using namespace kw;
+extern "C" int columns_of_first_row(const float* rows, const float* panels, long count) {
+  int before_the_second = 0;
+  bool second = false;
+  const auto finish = [&](F, int64_t, int64_t m, int64_t, auto) {
+    second |= m > 0;
+    before_the_second += second ? 0 : W;
+  };
+  multiply<Packed<0, 2>>(Shape{1, count, 32, 8, 32}, InPlace{rows, 0, 8}, panels, finish);
+  return before_the_second;
+}
+"""
+
+
+@pytest.mark.needs("g++")
+def test_few_rows_walk_weights_once_with_eight_lanes(tmp_path):
+    """All 32 columns that lie side by side are in one tile of two rows, 16 in one of three."""
+    (tmp_path / "order.cpp").write_text(ORDER)
+    folders = (INCLUDE, *(Path(m.__file__).parent for m in (_headers, cpp)), *ffi_includes())
+    eight = ("-mavx2", "-mfma") if platform.machine() == "x86_64" else ()
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        *eight,
+        "-fopenmp",
+        "-fPIC",
+        "-shared",
+        *(f"-I{f}" for f in folders),
+    ]
+    subprocess.run([*command, "order.cpp", "-o", "order.so"], cwd=tmp_path, check=True)
+    first = ctypes.CDLL(str(tmp_path / "order.so")).columns_of_first_row
+    rows, panels = torch.ones(3, 8), torch.ones(8, 32)
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (rows, panels)]
+    assert [first(*pointers, ctypes.c_long(count)) for count in (2, 3)] == ([32, 16] if eight else [8, 8])

@@ -41,6 +41,14 @@ template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct 
   static constexpr int64_t block = block_;
 };
 
+// The same with twice the columns, for one or two rows: with vectors of 8, a tile of P reads half of what lies side by side, and
+// memory would be walked in two passes.
+template <class P> struct Wider {
+  static constexpr int members = P::members, vectors = 2 * P::vectors, all = 2 * P::all, rows = 2;
+  static constexpr int64_t columns = 2 * P::columns, block = P::block;
+};
+template <class P> constexpr bool kMayWiden = W == 8 && P::all == 2;
+
 // Vectors of a tile where a panel has so few columns that they are no more than two tiles.
 constexpr int vectors_of(int run, int most) { return std::max(1, std::min(run / int(W), most)); }
 
@@ -87,7 +95,7 @@ template <class P, class T, class A> struct PackedProduct {
     alignas(64) float sums[P::rows * P::all * W];
     const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
       constexpr int V = vectors.value;
-      const int64_t apart = P::members > 1 ? s.run : W;
+      const int64_t apart = V == P::members && V > 1 ? s.run : W;
       for (int64_t k = 0; k < s.inner || k == 0; k += kChain)
         packed_rows<P::rows, V>(rows, a + k, a_row, from + within + k * b_row, b_row, apart,
                                 std::min(kChain, s.inner - k), sums, V * W, k != 0, lanes);
@@ -257,6 +265,9 @@ template <class A, class Left> bool wants_room(const Shape& s, const Left& left)
 
 template <class P, class Left, class T, class Finish>
 void multiply(const Shape& s, Left left, const T* right, Finish finish) {
+  if constexpr (kMayWiden<P>)
+    if (s.rows <= Wider<P>::rows && (P::members > 1 ? s.run == 2 * P::columns : s.run % (2 * P::columns) == 0))
+      return multiply<Wider<P>>(s, left, right, finish);
   using A = std::conditional_t<std::is_same_v<Left, InPlace<Multiplied<T>>>, Multiplied<T>, float>;
   const PackedProduct<P, T, A> product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
