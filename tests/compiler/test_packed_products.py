@@ -1,7 +1,11 @@
 """Products of weights in panels, and two of one input at once: right with every tail, offered where they are legal."""
 
+import ctypes
 import dataclasses
+import platform
 import random
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +21,9 @@ from kernelwright.compiler.policy import beam, leaves
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.tile import Position, arith, number, run_program
 from kernelwright.devices import detect
+from kernelwright.languages.cpp import INCLUDE, ffi_includes
 from kernelwright.languages.prepared import prepared
+from kernelwright.languages.vectors import _headers
 
 
 def gated(x, a, b):
@@ -32,6 +38,9 @@ CASES = {
     "few_rows": (F.linear, [(3, 21)], [(64, 21)], "pack"),
     "several_tiles": (F.linear, [(31, 40)], [(96, 40), (96,)], "pack"),
     "long_sums": (lambda x, w: torch.tanh(x @ w), [(14, 1100)], [(1100, 32)], "pack"),
+    "one_row": (F.linear, [(1, 1100)], [(96, 1100), (96,)], "pack"),
+    "two_rows_of_items": (F.linear, [(2, 1, 40)], [(64, 40)], "pack"),
+    "two_rows_gated": (gated, [(2, 70)], [(48, 70), (48, 70)], "dual"),
     "one_vector": (F.linear, [(13, 9)], [(48, 9)], "pack"),
     "uneven_panels": (F.linear, [(5, 19)], [(100, 19), (100,)], "pack"),
     "whole_rows": (F.linear, [(5, 19)], [(67, 19), (67,)], "pack"),
@@ -81,11 +90,14 @@ def test_every_tail_is_multiplied(width):
         assert (output - wanted).abs().max() < 1e-4 * max(1, wanted.abs().max()), case
 
 
-@pytest.mark.parametrize(("inner", "columns", "apart"), [(512, 32, 128), (256, 32, 128), (512, 48, 256)])
+@pytest.mark.parametrize(
+    ("inner", "columns", "apart"), [(512, 64, 128), (256, 64, 128), (512, 80, 256), (512, 48, 512)]
+)
 def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(inner, columns, apart):
     """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other.
 
-    So many elements of one or two tiles of 16 columns are half the first cache; panels of 48 columns have one.
+    So many elements of one or two tiles of 16 columns are half the first cache; panels of 16 columns have one. Few
+    columns are not cut.
     """
     rows, held = torch.ones(13, inner), 2.0**24
     rows[:, 0] = held
@@ -322,3 +334,70 @@ def test_a_product_that_is_read_in_two_halves_is_two_at_once():
     assert len(list(BY_NAME["dual"].sites(State(whole, whole)))) == 1
     read = weighed(lambda x, w: F.glu(y := F.linear(x, w)) + y.sum(), [(5, 8)], [(64, 8)])
     assert not list(BY_NAME["dual"].sites(State(read, read))), "all of the product is read"
+
+
+READS = """#include <atomic>
+#include "contraction.h"
+using namespace kw;
+extern "C" long reads(long rows, long columns, long inner) {
+  omp_set_num_threads(1);
+  std::atomic<long> count{0};
+  const auto left = [&](int64_t, int64_t, int64_t, auto) { return ++count, F{}; };
+  const auto right = [](int64_t, int64_t, int64_t, auto) { return F{}; };
+  const auto finish = [](F, int64_t, int64_t, int64_t, auto) {};
+  using T = Tiling<Form::kPanels, Along::kColumns, 4, 2, 64, 16, true>;
+  contract<T>(Shape{1, rows, columns, inner, columns}, left, right, finish);
+  return count * W;
+}
+"""
+
+
+@pytest.mark.needs("g++")
+@pytest.mark.parametrize(("inner", "times"), [(64, 2), (128, 16)])
+def test_rows_of_one_depth_are_packed_for_many_columns(tmp_path, inner, times):
+    """Where sums wait for the next depth, for as many tiles of columns as have them in the second cache: 8."""
+    (tmp_path / "reads.cpp").write_text(READS)
+    folders = (INCLUDE, *(Path(m.__file__).parent for m in (_headers, cpp)), *ffi_includes())
+    command = ["g++", "-std=c++17", "-O1", "-fopenmp", "-fPIC", "-shared", *(f"-I{f}" for f in folders)]
+    subprocess.run([*command, "reads.cpp", "-o", "reads.so"], cwd=tmp_path, check=True)
+    rows, tiles, lanes = 32, 128, 4
+    found = ctypes.CDLL(str(tmp_path / "reads.so")).reads(rows, tiles * 2 * lanes, inner)
+    assert found == times * rows * inner
+
+
+ORDER = """#include "gemm.h"
+using namespace kw;
+extern "C" int columns_of_first_row(const float* rows, const float* panels, long count) {
+  int before_the_second = 0;
+  bool second = false;
+  const auto finish = [&](F, int64_t, int64_t m, int64_t, auto) {
+    second |= m > 0;
+    before_the_second += second ? 0 : W;
+  };
+  multiply<Packed<0, 2>>(Shape{1, count, 32, 8, 32}, InPlace{rows, 0, 8}, panels, finish);
+  return before_the_second;
+}
+"""
+
+
+@pytest.mark.needs("g++")
+def test_few_rows_walk_weights_once_with_eight_lanes(tmp_path):
+    """All 32 columns that lie side by side are in one tile of two rows, 16 in one of three."""
+    (tmp_path / "order.cpp").write_text(ORDER)
+    folders = (INCLUDE, *(Path(m.__file__).parent for m in (_headers, cpp)), *ffi_includes())
+    eight = ("-mavx2", "-mfma") if platform.machine() == "x86_64" else ()
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        *eight,
+        "-fopenmp",
+        "-fPIC",
+        "-shared",
+        *(f"-I{f}" for f in folders),
+    ]
+    subprocess.run([*command, "order.cpp", "-o", "order.so"], cwd=tmp_path, check=True)
+    first = ctypes.CDLL(str(tmp_path / "order.so")).columns_of_first_row
+    rows, panels = torch.ones(3, 8), torch.ones(8, 32)
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (rows, panels)]
+    assert [first(*pointers, ctypes.c_long(count)) for count in (2, 3)] == ([32, 16] if eight else [8, 8])

@@ -107,6 +107,16 @@ def test_the_last_pass_over_a_block_asks_for_the_next():
         assert text.count(asked) == text.count("kw::prefetch(") == 1
 
 
+def test_lines_of_a_large_result_are_asked_for_before_a_block_is_written():
+    """Where a pass keeps exponentials in it; a small one lies in cache, and a row that is kept apart too."""
+    asked = f"kw::write_ahead(softmax + ((i0 * {LENGTH}) + softmax_sum5_1), {200 * LENGTH});"
+    large = cpp.source(rescaled(start_of(softmax, (200, LENGTH))).program)
+    assert large.count(asked) == large.count("kw::write_ahead(") == 1
+    kept = first(first(start_of(softmax, (200, LENGTH)), "keep"), "rescale")
+    for state in (rescaled(start_of(softmax, (4, LENGTH))), kept):
+        assert "kw::write_ahead(" not in cpp.source(state.program)
+
+
 def test_python_runs_the_blocks_as_the_passes():
     x = hostile()[3:4, :-1020]
     state = start_of(softmax, tuple(x.shape))

@@ -78,6 +78,49 @@ def test_the_last_elements_of_a_row_stay_in_registers_with_eight_lanes(tmp_path)
         assert torch.equal(got, torch.where(torch.arange(9) < count, 2 * given, -1.0))
 
 
+POWERS = """#include "vector.h"
+using namespace kw;
+extern "C" void powers(const float* x, const float* n, float* to, float* normal, float* larger, float* smaller,
+                       int count) {
+  for (int i = 0; i < count; i += W) {
+    const F a = load(x + i, Full{}), b = load(n + i, Full{});
+    store(to + i, scale(a, b), Full{});
+    store(normal + i, scale_normal(a, b), Full{});
+    store(larger + i, maximum(a, b), Full{});
+    store(smaller + i, minimum(a, b), Full{});
+  }
+}
+"""
+
+
+@pytest.mark.needs("g++")
+@pytest.mark.parametrize(
+    "flags", [(), ("-mno-avx512f",), ("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx")]
+)
+def test_powers_of_two_round_once_and_what_is_no_number_stays(tmp_path, flags) -> None:
+    """Through subnormal numbers and overflow; of two the larger and the smaller, as torch has them."""
+    (tmp_path / "powers.cpp").write_text(POWERS)
+    folders = (INCLUDE, Path(_headers.__file__).parent, *ffi_includes())
+    machine = ("-march=native", *flags) if platform.machine() == "x86_64" else ()
+    command = ["g++", "-std=c++17", "-O3", *machine, "-fPIC", "-shared", *(f"-I{f}" for f in folders)]
+    subprocess.run([*command, "powers.cpp", "-o", "powers.so"], cwd=tmp_path, check=True)
+    powers = ctypes.CDLL(str(tmp_path / "powers.so")).powers
+    n = torch.arange(-217.0, 189.0).repeat_interleave(16)
+    x = torch.linspace(0.7, 1.42, len(n))
+    odd = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.0, 1e-40])
+    pairs = torch.cartesian_prod(odd, odd)
+    x, n = torch.cat([x, pairs[:, 0]]), torch.cat([n, pairs[:, 1]])
+    found = [torch.empty_like(x) for _ in range(4)]
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, n, *found)]
+    powers(*pointers, ctypes.c_int(len(x)))
+    plain, exact = slice(0, len(x) - 64), (x.double() * torch.exp2(n.double())).float()
+    assert torch.equal(found[0][plain], exact[plain])
+    normal = (n >= -126) & (n <= 127) & (torch.arange(len(n)) < len(n) - 64)
+    assert torch.equal(found[1][normal], exact[normal])
+    torch.testing.assert_close(found[2], torch.maximum(x, n), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(found[3], torch.minimum(x, n), rtol=0, atol=0, equal_nan=True)
+
+
 def test_printing() -> None:
     x, m = Term("x"), Term("m", "mask")
     assert print_pointwise("aten.sub.Tensor", [1, x]).text == "(1.0f - x)"

@@ -312,6 +312,8 @@ KW_INLINE F div(F a, F b) { return a / b; }
 KW_INLINE F maximum(F a, F b) {
 #if defined(__AVX512F__)  // vmaxps gives b where either is NaN, the mask gives a where a is
   return (F)_mm512_mask_max_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (a != a) ? a : (F)_mm256_max_ps((__m256)a, (__m256)b);
 #else
   return ((a > b) | (a != a)) ? a : b;
 #endif
@@ -319,6 +321,8 @@ KW_INLINE F maximum(F a, F b) {
 KW_INLINE F minimum(F a, F b) {
 #if defined(__AVX512F__)
   return (F)_mm512_mask_min_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (a != a) ? a : (F)_mm256_min_ps((__m256)a, (__m256)b);
 #else
   return ((a < b) | (a != a)) ? a : b;
 #endif
@@ -327,6 +331,8 @@ KW_INLINE F minimum(F a, F b) {
 KW_INLINE F within(F x, float low, float high) {
 #if defined(__AVX512F__)
   return (F)_mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), (__m512)x));
+#elif defined(__AVX2__)
+  return (F)_mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), (__m256)x));
 #else
   const F raised = (x < low) ? splat(low) : x;
   return (raised > high) ? splat(high) : raised;
@@ -379,14 +385,21 @@ KW_INLINE F trunc(F x) { return lanewise(x, [](float v) { return __builtin_trunc
 #endif
 KW_INLINE F sign(F x) { return to_float((M)(x > 0.0f)) - to_float((M)(x < 0.0f)); }
 
-// x * 2^n for |n| <= 300, right through overflow and denormals.
+// x * 2^n for |n| <= 250 and x near one, right through overflow and denormals: only the last product is rounded.
 KW_INLINE F scale(F x, F n) {
 #if defined(__AVX512F__)
   return (F)_mm512_scalef_ps((__m512)x, (__m512)n);
 #else
   const M whole = __builtin_convertvector(n, M), half = whole >> 1, rest = whole - half;
-  const M quarter = half >> 1, three = half - quarter;
-  return x * from_bits((quarter + 127) << 23) * from_bits((three + 127) << 23) * from_bits((rest + 127) << 23);
+  return x * from_bits((half << 23) + 0x3f800000) * from_bits((rest << 23) + 0x3f800000);
+#endif
+}
+// The same for n in [-126, 127]: 2^n is a normal number.
+KW_INLINE F scale_normal(F x, F n) {
+#if defined(__AVX512F__)
+  return scale(x, n);
+#else
+  return x * from_bits((__builtin_convertvector(n, M) << 23) + 0x3f800000);
 #endif
 }
 
@@ -414,13 +427,13 @@ KW_INLINE F expm1(F x) {  // e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), wh
   const F clamped = within(x, -30.0f, 89.0f);
   const F n = rint(clamped * 1.44269504088896341f);
   const F r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, clamped));
-  const F p = expm1_reduced(r), power = scale(splat(1.0f), n - 1.0f);
+  const F p = expm1_reduced(r), power = scale_normal(splat(1.0f), n - 1.0f);
   return (n == 0.0f) ? p : 2.0f * fma(p, power, power - 0.5f);
 }
 KW_INLINE F expm1_below(F x) {  // e^x - 1 for x <= 0 and NaN; 2^n (e^r - 1) + 2^n - 1, which is e^r - 1 at n = 0
   const F clamped = (x < -30.0f) ? splat(-30.0f) : x;
   const F n = rint(clamped * 1.44269504088896341f);
-  const F r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, clamped)), power = scale(splat(1.0f), n);
+  const F r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, clamped)), power = scale_normal(splat(1.0f), n);
   return fma(expm1_reduced(r), power, power - 1.0f);
 }
 

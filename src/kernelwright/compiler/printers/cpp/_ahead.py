@@ -2,7 +2,7 @@
 
 A kernel that reads a row several times waits for memory in the first pass only; the later ones compute on what
 is in a cache while memory is idle: the last of them prefetches the next row's lines, one for each of its own. Where
-passes run over a row by blocks, the last of a block prefetches the next block's.
+passes run over a row by blocks, the last of a block prefetches the next block's, and what it writes a little later.
 A kernel that reads large data once, from end to end, prefetches what it reads a little later, and one that folds the
 columns of large data a row further down: hardware prefetching ends at every page.
 """
@@ -26,6 +26,7 @@ from ...tile import (
     Position,
     Program,
     Statement,
+    Store,
     Variable,
     expressions,
     known_size,
@@ -48,6 +49,8 @@ class Ahead:
     """The element that is read, as an offset in the buffer or in its row."""
     further: Expression | None = None
     """Elements from there to the next row or block; None for a pass over the whole buffer."""
+    writes: bool = False
+    """Whether it is about to be written."""
 
 
 def is_large(buffer: Buffer) -> bool:
@@ -74,7 +77,8 @@ def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tup
             if passes[0].begin == number(0):
                 found[axis] = tuple(dict.fromkeys(_next(program, rows.axis, passes[0], axis)))
             elif size is not None:
-                found[axis] = tuple(dict.fromkeys(_next_block(program, passes[0], axis, size)))
+                read = dict.fromkeys(_next_block(program, passes[0], axis, size))
+                found[axis] = (*read, *_written(program, passes[-1]))
     for columns in (s for s in statements(tuple(body)) if isinstance(s, Loop) and s.vector):
         down = next((s for s in columns.body if isinstance(s, Loop)), None)
         if down and down.begin == number(0):
@@ -105,6 +109,16 @@ def _next_block(program: Program, first: Loop, axis: str, size: Expression) -> I
     """Yield what a pass over a block of a row reads side by side; after the last block follows the next row."""
     for name, place in _side_by_side(program, first):
         yield Ahead(name, _in_axis(place, first.axis, axis), size)
+
+
+def _written(program: Program, last: Loop) -> Iterator[Ahead]:
+    """Yield the large results that a pass writes side by side through the caches."""
+    for s in (s for s in last.body if isinstance(s, Store) and not s.stream):
+        buffer, steady = program.buffer(s.buffer), not any(map(_varies, s.index))
+        if buffer.role == "output" and is_large(buffer) and steady:
+            place = offset(s.index, buffer.shape)
+            if stride(place, last.axis) == number(1):
+                yield Ahead(s.buffer, place, writes=True)
 
 
 def _block_size(begin: Expression) -> Expression | None:
@@ -175,6 +189,11 @@ def always(e: Expression) -> Iterator[Expression]:
 
 def _place(program: Program, load: Load) -> Expression | None:
     """Return the element that is read; None if that follows from values."""
-    if any(isinstance(e, Variable | Load) for index in load.index for e in walk(index)):
+    if any(map(_varies, load.index)):
         return None
     return offset(load.index, program.buffer(load.buffer).shape)
+
+
+def _varies(place: Expression) -> bool:
+    """Whether a place follows from values."""
+    return any(isinstance(e, Variable | Load) for e in walk(place))

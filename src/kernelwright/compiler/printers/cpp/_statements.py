@@ -336,7 +336,7 @@ class Body(Accumulators):
         place = f"{ahead.buffer} + {Scalar(self.scope).text(ahead.place)}"
         if ahead.further is None:
             elements = size_text(self.program.buffer(ahead.buffer).elements)
-            return f"kw::read_ahead({place}, {bare(elements)});"
+            return f"kw::{'write' if ahead.writes else 'read'}_ahead({place}, {bare(elements)});"
         return f"kw::prefetch({place} + kw::near({bare(Scalar(self.scope).text(ahead.further))}));"
 
     def _asked_down(self, ahead: Ahead, s: Loop) -> str:

@@ -38,7 +38,7 @@ KW_INLINE F exp_of_negative(F x) {
 #if defined(__AVX512F__)
   return (F)_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.33f), _CMP_NLT_UQ), (__m512)p, (__m512)n);
 #else
-  return (x < -87.33f) ? F{} : scale(p, (x < -87.33f) ? F{} : n);
+  return (x < -87.33f) ? F{} : scale_normal(p, n);
 #endif
 }
 

@@ -37,7 +37,8 @@ struct Tiling {
   static constexpr bool kPairs = !std::is_same_v<A_, float>;
   static constexpr bool at_once = at_once_ && form_ != Form::kDots && !kPairs;  // what follows a sum is short
   static constexpr int64_t columns = vectors_ * W;
-  static constexpr int64_t group = 8;            // tiles of columns that share packed rows
+  static constexpr int64_t group = 8;            // tiles of columns that share packed rows, whose sums wait for the next depth
+  static constexpr int64_t many = 64;            // where none waits
   static constexpr int64_t split = split_;       // shares of k, summed at the end
 };
 
@@ -201,9 +202,9 @@ template <class T> struct Task {
   const int64_t block;
   Temporary<A> a, panel;
   Temporary<float> c;
-  Task(const Shape& s, int64_t block)
+  Task(const Shape& s, int64_t block, int64_t waiting)
       : s(s), block(block), a(block * kApart), panel(T::form == Form::kPanels ? kDepth * T::columns : 0),
-        c(block * T::group * T::columns) {}
+        c(block * waiting * T::columns) {}
 
   int64_t tiles_of_run() const { return (s.run + T::columns - 1) / T::columns; }
   int64_t column(int64_t tile) const { return tile / tiles_of_run() * s.run + tile % tiles_of_run() * T::columns; }
@@ -324,14 +325,16 @@ void contract(const Shape& s, Left left, Right right, Finish finish) {
   const bool alone = s.batch * s.rows * s.columns * s.inner < kSerialProducts;
   const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();  // a strip is one thread's
   const int64_t block = block_of<T>(s, threads), blocks = (s.rows + block - 1) / block;
-  const int64_t group = std::clamp<int64_t>(tiles * blocks * s.batch * T::split / threads, 1, T::group);
-  const int64_t groups = (tiles + group - 1) / group;
   // A share of k is a whole number of panels' rows; without a split there is one share.
   const int64_t share = std::max<int64_t>(W, ((s.inner + T::split - 1) / T::split + W - 1) / W * W);
+  const bool once = share <= T::depth;
+  const int64_t each = tiles * blocks * s.batch * T::split / threads;
+  const int64_t group = std::max(std::clamp<int64_t>(each, 1, T::group), once ? std::min(each / 4, T::many) : 0);
+  const int64_t groups = (tiles + group - 1) / group;
   const Temporary<float> parts(T::split > 1 ? T::split * s.batch * s.rows * s.columns + W : 0);
 #pragma omp parallel num_threads(threads)
   {
-    Task<T> task(s, block);
+    Task<T> task(s, block, once ? 1 : group);
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < s.batch * blocks * groups * T::split; ++i) {
       const int64_t part = i % T::split, j = i / T::split % groups, m = i / T::split / groups % blocks * block;

@@ -25,6 +25,7 @@ constexpr int64_t kChain = 512;                // inner elements that one regist
 constexpr bool kDeepTiles = W == 8;
 constexpr int64_t kDeep = 256, kDeepRows = 144;
 constexpr int64_t kLeastDeep = 128;  // inner elements from which on it pays that the next columns are fetched meanwhile
+constexpr int64_t kManyColumns = 64;  // from which on it pays that rows are laid out as such tiles take them
 constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
 constexpr int64_t kTasks = 6;                  // tasks a thread, where there are as many: those that are late end together
 
@@ -40,8 +41,36 @@ template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct 
   static constexpr int64_t block = block_;
 };
 
+// The same with twice the columns, for one or two rows: with vectors of 8, a tile of P reads half of what lies side by side, and
+// memory would be walked in two passes.
+template <class P> struct Wider {
+  static constexpr int members = P::members, vectors = 2 * P::vectors, all = 2 * P::all, rows = 2;
+  static constexpr int64_t columns = 2 * P::columns, block = P::block;
+};
+template <class P> constexpr bool kMayWiden = W == 8 && P::all == 2;
+
 // Vectors of a tile where a panel has so few columns that they are no more than two tiles.
 constexpr int vectors_of(int run, int most) { return std::max(1, std::min(run / int(W), most)); }
+
+// Rows in tiles of at most R that are as high as each other.
+template <int R> struct Heights {
+  int64_t tiles, each, more;
+  explicit Heights(int64_t count) : tiles((count + R - 1) / R), each(count / tiles), more(count % tiles) {}
+  int64_t rows(int64_t i) const { return each + (i < more); }
+  int64_t row(int64_t i) const { return i * each + std::min(i, more); }
+};
+
+// How rows lie that tiles take from the second cache, one after another from end to end: [items][blocks][chunks][parts][tiles]
+// [inner][rows of a tile]. A chunk is as many rows as have their sums in the first cache; a part is inner elements.
+struct Deep {
+  int64_t inner, parts, chunks;
+  bool pairs;  // two tiles that share a panel are multiplied at once
+  // As for two tiles wherever a panel has two: which tiles come in pairs depends on the threads, and no sum may.
+  Deep(const Shape& s, int64_t columns, int64_t block)
+      : inner(s.inner), parts((s.inner * (s.run >= 2 * columns ? 2 : 1) + kDeep - 1) / kDeep),
+        chunks((block * (s.run >= 2 * columns ? 2 : 1) + kDeepRows - 1) / kDeepRows), pairs(s.run >= 2 * columns) {}
+  int64_t begin(int64_t part) const { return inner * part / parts; }
+};
 
 // A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
 template <class P, class T, class A> struct PackedProduct {
@@ -66,7 +95,7 @@ template <class P, class T, class A> struct PackedProduct {
     alignas(64) float sums[P::rows * P::all * W];
     const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
       constexpr int V = vectors.value;
-      const int64_t apart = P::members > 1 ? s.run : W;
+      const int64_t apart = V == P::members && V > 1 ? s.run : W;
       for (int64_t k = 0; k < s.inner || k == 0; k += kChain)
         packed_rows<P::rows, V>(rows, a + k, a_row, from + within + k * b_row, b_row, apart,
                                 std::min(kChain, s.inner - k), sums, V * W, k != 0, lanes);
@@ -87,66 +116,84 @@ template <class P, class T, class A> struct PackedProduct {
     if (within < width) multiplied(one, within, Part{static_cast<int>(width - within)});
   }
 
-  // Many rows by whole tiles of columns, one or two that share a panel: by some inner elements, which stay in the first cache,
-  // then by the next, which are fetched meanwhile. Sums wait in that cache too.
-  template <class Put>
-  void deep_tiles(const A* a, int64_t a_row, int64_t count, int64_t b, int64_t tile, int64_t tiles, Put put) const {
-    const int64_t n = tile / tiles_of_run() * s.run + tile % tiles_of_run() * P::columns;
+  // Whether several tiles of rows multiply the same columns, so many that rows are laid out for that (`Deep`).
+  bool deep(int64_t rows) const {
+    return kDeepTiles && P::rows <= W && rows > P::rows && s.inner >= kLeastDeep && s.columns * P::members >= kManyColumns;
+  }
+
+  // Some rows by columns of one panel, by some inner elements, which stay in the first cache, then by the next, which are
+  // fetched meanwhile. Sums wait in that cache too. `tiles` tiles of V vectors from `at` on within the panel.
+  template <int V, class Lanes, class Put>
+  void deep_tiles(const A* a, const Deep& d, int64_t count, int64_t tiles, int64_t panel, const T* from, const T* after,
+                  int64_t at, Lanes lanes, Put put) const {
     const int64_t b_row = P::members * s.run, apart = P::members > 1 ? s.run : W, bytes = b_row * int64_t(sizeof(T));
-    const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
-    // As for two tiles wherever a panel has two: which tiles come in pairs depends on the threads, and no sum may.
-    const int64_t parts = (s.inner * (s.run >= 2 * P::columns ? 2 : 1) + kDeep - 1) / kDeep;
-    const T* from = columns_of(b, tile);
-    alignas(64) float sums[kDeepRows * P::all * W];
-    const auto sums_of = [&](int64_t row, int64_t t) { return sums + (row * tiles + t) * P::all * W; };
-    for (int64_t part = 0; part < parts; ++part) {
-      const int64_t k = s.inner * part / parts, depth = s.inner * (part + 1) / parts - k, step = bytes / (high * tiles);
-      const T* next = part + 1 < parts ? from + (k + depth) * b_row : columns_of(b, tile + tiles);
-      for (int64_t i = 0; i < high * tiles; ++i) {
-        const int64_t at = i / tiles, t = i % tiles, row = at * each + std::min(at, more);
-        const Fetched fetched{reinterpret_cast<const char*>(next) + depth * i / (high * tiles) * bytes, step};
-        packed_rows<P::rows, P::all, true>(each + (at < more), a + row * a_row + k, a_row, from + k * b_row + t * P::columns, b_row,
-                                           apart, depth, sums_of(row, t), tiles * P::all * W, part != 0, Full{}, fetched);
+    constexpr int64_t wide = V / P::members * W;
+    alignas(64) float sums[kDeepRows * V * W];
+    const auto sums_of = [&](int64_t row, int64_t t) { return sums + (row * tiles + t) * V * W; };
+    const Heights<P::rows> high(count);
+    for (int64_t part = 0; part < d.parts; ++part) {
+      const int64_t k = d.begin(part), depth = d.begin(part + 1) - k, step = bytes / (high.tiles * tiles);
+      const T* next = part + 1 < d.parts ? from + (k + depth) * b_row : after;
+      for (int64_t i = 0; i < high.tiles * tiles; ++i) {
+        const int64_t t = i % tiles, row = high.row(i / tiles);
+        const Fetched fetched{reinterpret_cast<const char*>(next) + depth * i / (high.tiles * tiles) * bytes, step};
+        packed_rows<P::rows, V, true, true>(high.rows(i / tiles), a + k * count + row * depth, 1, from + k * b_row + t * wide,
+                                            b_row, apart, depth, sums_of(row, t), tiles * V * W, part != 0, lanes, fetched);
       }
     }
     for (int64_t r = 0; r < count; ++r)
       for (int64_t t = 0; t < tiles; ++t)
-        for (int64_t v = 0; v < P::vectors; ++v) {
+        for (int64_t v = 0; v < V / P::members; ++v) {
           const auto sum = [&](int64_t member) KW_INLINED {
-            return load(sums_of(r, t) + (member * P::vectors + v) * W, Full{});
+            return load(sums_of(r, t) + (member * (V / P::members) + v) * W, Full{});
           };
-          const int64_t column = n + t * P::columns + v * W;
-          if constexpr (P::members > 1) put(r, column, Full{}, sum(0), sum(1));
-          else put(r, column, Full{}, sum(0));
+          const int64_t column = panel * s.run + at + t * wide + v * W;
+          if constexpr (P::members > 1) put(r, column, lanes, sum(0), sum(1));
+          else put(r, column, lanes, sum(0));
         }
   }
 
-  // Rows m to m + count by tiles of columns, panel after panel, the rows in tiles that are as high as each other.
+  // A block of rows as they are laid out, by tiles `first` to `last` of columns; m is the block's first row.
+  template <class Finish>
+  void deep_block(const A* block, const Deep& d, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
+                  Finish finish) const {
+    for (int64_t j = first, tiles = 1; j < last; j += tiles) {
+      const int64_t panel = j / tiles_of_run(), at = j % tiles_of_run() * P::columns, left = s.run - at;
+      const T* from = columns_of(b, j);
+      tiles = d.pairs && j + 1 < last && left >= 2 * P::columns ? 2 : 1;
+      const T* after = columns_of(b, j + tiles);
+      for (int64_t i = 0; i < d.chunks; ++i) {
+        const int64_t row = count * i / d.chunks, rows = count * (i + 1) / d.chunks - row;
+        const A* a = block + row * s.inner;
+        const auto put = [&](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED {
+          finish(sums..., b, m + row + r, n, lanes);
+        };
+        if (left >= P::columns) {
+          deep_tiles<P::all>(a, d, rows, tiles, panel, from, after, at, Full{}, put);
+          continue;
+        }
+        int64_t within = 0;
+        for (; within + W <= left; within += W)
+          deep_tiles<P::members>(a, d, rows, 1, panel, from + within, after, at + within, Full{}, put);
+        if (within < left)
+          deep_tiles<P::members>(a, d, rows, 1, panel, from + within, after, at + within,
+                                 Part{static_cast<int>(left - within)}, put);
+      }
+    }
+  }
+
+  // Rows m to m + count where they lie, by tiles of columns, panel after panel, in tiles that are as high as each other.
   template <class Finish>
   void block(const InPlace<A>& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
              Finish finish) const {
-    const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
+    const Heights<P::rows> high(count);
     const A* rows = left.data + b * left.item + m * left.row;
-    const auto put = [&](int64_t row) KW_INLINED {
-      return [&, row](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED { finish(sums..., b, m + row + r, n, lanes); };
-    };
-    const bool deep = kDeepTiles && high > 1 && s.inner >= kLeastDeep;
-    for (int64_t j = first, tiles = 1; j < last; j += tiles) {
-      const int64_t left_of_run = s.run - j % tiles_of_run() * P::columns;
-      tiles = deep && j + 1 < last && left_of_run >= 2 * P::columns ? 2 : 1;
-      if (deep && left_of_run >= P::columns) {
-        const int64_t parts = (count * tiles + kDeepRows - 1) / kDeepRows;
-        for (int64_t i = 0; i < parts; ++i) {
-          const int64_t row = count * i / parts;
-          deep_tiles(rows + row * left.row, left.row, count * (i + 1) / parts - row, b, j, tiles, put(row));
-        }
-      } else {
-        for (int64_t i = 0; i < high; ++i) {
-          const int64_t row = i * each + std::min(i, more);
-          tile(rows + row * left.row, left.row, each + (i < more), b, j, put(row));
-        }
+    for (int64_t j = first; j < last; ++j)
+      for (int64_t i = 0; i < high.tiles; ++i) {
+        const int64_t row = high.row(i);
+        tile(rows + row * left.row, left.row, high.rows(i), b, j,
+             [&](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED { finish(sums..., b, m + row + r, n, lanes); });
       }
-    }
   }
 };
 
@@ -175,6 +222,42 @@ template <class Left, class A> InPlace<A> rows_of(const Shape& s, const Left& le
   return {room, s.rows * apart, apart};
 }
 
+// A tile of up to W rows, elements of all rows side by side: to[k, r] = row(r, k).
+template <class Row> KW_INLINE void lay_tile(Row row, int64_t rows, int64_t depth, float* to) {
+  const Part tile{static_cast<int>(rows)};
+  for (int64_t at = 0; at < depth; at += W) {
+    F v[W];
+    const auto read = [&](auto lanes) KW_INLINED {
+      for (int r = 0; r < W; ++r) {
+        if (r < rows) v[r] = row(r, at, lanes);
+        else v[r] = F{};
+      }
+    };
+    if (depth - at >= W) read(Full{});
+    else read(Part{static_cast<int>(depth - at)});
+    transpose_lanes(v);
+    for (int j = 0; j < W && at + j < depth; ++j, to += rows) {
+      if ((depth - at - j) * rows >= W) store(to, v[j], Full{});  // what is too many, the next overwrite
+      else store(to, v[j], tile);
+    }
+  }
+}
+
+// Elements k to k + depth of some rows of the left factor as tiles of R of them take them.
+template <int R, class Left>
+void lay_tiles(const Left& left, int64_t b, int64_t m, int64_t count, int64_t k, int64_t depth, float* to) {
+  const Heights<R> high(count);
+  for (int64_t i = 0; i < high.tiles; ++i) {
+    const int64_t row = m + high.row(i);
+    lay_tile(
+        [&](int64_t r, int64_t at, auto lanes) KW_INLINED {
+          if constexpr (is_in_place<Left>) return load(left.data + b * left.item + (row + r) * left.row + k + at, lanes);
+          else return left(b, row + r, k + at, lanes);
+        },
+        high.rows(i), depth, to + high.row(i) * depth);
+  }
+}
+
 template <class A, class Left> bool wants_room(const Shape& s, const Left& left) {
   if constexpr (std::is_same_v<Left, InPlace<A>>) return s.rows > 4 && left.row * int64_t(sizeof(A)) % 4096 == 0;
   return true;
@@ -182,6 +265,9 @@ template <class A, class Left> bool wants_room(const Shape& s, const Left& left)
 
 template <class P, class Left, class T, class Finish>
 void multiply(const Shape& s, Left left, const T* right, Finish finish) {
+  if constexpr (kMayWiden<P>)
+    if (s.rows <= Wider<P>::rows && (P::members > 1 ? s.run == 2 * P::columns : s.run % (2 * P::columns) == 0))
+      return multiply<Wider<P>>(s, left, right, finish);
   using A = std::conditional_t<std::is_same_v<Left, InPlace<Multiplied<T>>>, Multiplied<T>, float>;
   const PackedProduct<P, T, A> product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
@@ -191,8 +277,31 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   const int64_t high = std::max<int64_t>(held, P::rows), blocks = (s.rows + high - 1) / high;
   const int64_t wanted = threads > 1 ? std::max<int64_t>(1, kTasks * threads / (blocks * s.batch)) : 1;
   const int64_t tiles = product.tiles(), groups = std::min(tiles, wanted);
-  const bool moved = wants_room<A>(s, left);
-  const Temporary<A> room(moved ? s.batch * s.rows * apart_of<A>(s) : 0);
+  const bool deep = product.deep((s.rows + blocks - 1) / blocks), moved = !deep && wants_room<A>(s, left);
+  const Temporary<A> room(deep ? s.batch * s.rows * s.inner : moved ? s.batch * s.rows * apart_of<A>(s) : 0);
+  const Deep d(s, P::columns, (s.rows + blocks - 1) / blocks);
+  if constexpr (kDeepTiles && P::rows <= W)
+    if (deep) {
+#pragma omp parallel num_threads(threads)
+      {
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < s.batch * blocks * d.chunks * d.parts; ++i) {
+          const int64_t part = i % d.parts, chunk = i / d.parts % d.chunks, at = i / d.parts / d.chunks % blocks;
+          const int64_t b = i / d.parts / d.chunks / blocks, m = s.rows * at / blocks, count = s.rows * (at + 1) / blocks - m;
+          const int64_t row = count * chunk / d.chunks, rows = count * (chunk + 1) / d.chunks - row, k = d.begin(part);
+          lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k,
+                             room.data + (b * s.rows + m + row) * s.inner + k * rows);
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
+          const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;
+          const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
+          product.deep_block(room.data + (b * s.rows + m) * s.inner, d, b, m, end - m, tiles * group / groups,
+                             tiles * (group + 1) / groups, finish);
+        }
+      }
+      return;
+    }
 #pragma omp parallel num_threads(threads)
   {
     const InPlace<A> rows = rows_of<Left, A>(s, left, moved ? room.data : nullptr);

@@ -71,8 +71,9 @@ struct Fetched {
   int64_t step = 0;  // bytes
 };
 
-// sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next in b.
-template <int R, int V, bool fetches = false, class A, class T, class Lanes>
+// sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next in b. Elements
+// of R rows may lie side by side, `together`: a[k, r].
+template <int R, int V, bool fetches = false, bool together = false, class A, class T, class Lanes>
 __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart, int64_t depth,
                                            float* sums, int64_t sums_row, bool add, Lanes lanes, Fetched next = {}) {
   constexpr int kChains = R * V < 4 ? 4 / (R * V) : 1;  // a multiplication takes as long as four begin
@@ -85,12 +86,13 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
       for (int v = 0; v < V; ++v) acc[i][r][v] = F{};
   // A pointer for four rows, which lie one, two and three steps from it; told apart from sums of others at each element,
   // so that no register holds a row of its own: there are not as many.
-  constexpr int kGroups = (R + 3) / 4;
+  constexpr int kGroups = together ? 1 : (R + 3) / 4;
   const int64_t a_rows = 3 * a_row;
   const A* rows[kGroups];
 #pragma GCC unroll 4
   for (int i = 0; i < kGroups; ++i) rows[i] = a + 4 * i * a_row;
   using S = Step<A>;
+  static_assert(!together || S::count == 1);
   const auto step = [&](int i) KW_INLINED {
     F y[V];
     S::columns(y, b, b_row, apart, lanes);
@@ -102,7 +104,7 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
       for (int v = 0; v < V; ++v) prefetch(b + v * apart + kAhead / int64_t(sizeof(T)));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const F x = S::row(rows[r / 4] + (r % 4 == 3 ? a_rows : r % 4 * a_row));
+      const F x = S::row(together ? rows[0] + r : rows[r / 4] + (r % 4 == 3 ? a_rows : r % 4 * a_row));
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[i][r][v] = S::add(acc[i][r][v], x, y[v]);
     }
@@ -112,7 +114,7 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
 #endif
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
-      rows[g] += S::count;
+      rows[g] += together ? R : S::count;
 #if defined(__GNUC__)
       asm("" : "+r"(rows[g]));
 #endif
@@ -137,21 +139,22 @@ __attribute__((noinline)) void packed_tile(const A* a, int64_t a_row, const T* b
     for (int v = 0; v < V; ++v) {
       float* to = sums + r * sums_row + v * W;
       F sum = acc[0][r][v];
-      if (k < depth)  // the last of an odd number
-        sum = fma(splat(to_scalar(rows[r / 4][r % 4 == 3 ? a_rows : r % 4 * a_row])), load(b + v * apart, lanes), sum);
+      if constexpr (S::count > 1)
+        if (k < depth)  // the last of an odd number
+          sum = fma(splat(to_scalar(rows[r / 4][r % 4 == 3 ? a_rows : r % 4 * a_row])), load(b + v * apart, lanes), sum);
       store(to, add ? load(to, Full{}) + sum : sum, Full{});
     }
   }
 }
 
 // A tile of `rows` rows, 1 to R: each height is compiled, so that no row is multiplied alone.
-template <int R, int V, bool fetches = false, class A, class T, class Lanes>
+template <int R, int V, bool fetches = false, bool together = false, class A, class T, class Lanes>
 KW_INLINE void packed_rows(int64_t rows, const A* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart, int64_t depth,
                            float* sums, int64_t sums_row, bool add, Lanes lanes, Fetched next = {}) {
   if constexpr (R > 1)
     if (rows < R)
-      return packed_rows<R - 1, V, fetches>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
-  packed_tile<R, V, fetches>(a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
+      return packed_rows<R - 1, V, fetches, together>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
+  packed_tile<R, V, fetches, together>(a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes, next);
 }
 
 }  // namespace kw

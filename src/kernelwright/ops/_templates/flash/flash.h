@@ -30,7 +30,7 @@ KW_INLINE F exp2_of_negative(F x) {
 #if defined(__AVX512F__)
   return (F)_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), (__m512)p, (__m512)n);
 #else
-  return (x < -126.0f) ? F{} : scale(p, (x < -126.0f) ? F{} : n);
+  return (x < -126.0f) ? F{} : scale_normal(p, n);
 #endif
 }
 
