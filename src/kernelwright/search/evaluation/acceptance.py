@@ -36,7 +36,7 @@ from ._modelled import Model
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 22
+HARNESS_VERSION = 23
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
@@ -63,7 +63,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-22:eager,compile'
+        'kernelwright-23:eager,compile'
     """
 
     def __init__(
