@@ -4,7 +4,18 @@ import pytest
 
 from kernelwright.cli import main
 from kernelwright.records import DecisionStatus, Interval, VerdictStatus
-from kernelwright.suites import Ours, Row, Theirs, _both, fast_p, get_suite, judge_all, setup, theirs_of
+from kernelwright.suites import (
+    Ours,
+    Row,
+    Script,
+    Theirs,
+    _both,
+    fast_p,
+    get_suite,
+    judge_all,
+    setup,
+    theirs_of,
+)
 from kernelwright.testing import made_up_checkout
 
 IDLE_WHEN_TIMED = """
@@ -153,3 +164,13 @@ def test_a_folder_without_kernels_is_told(data, tmp_path, capsys):
     assert main(["suite", "judge", "kernelbench", str(tmp_path / "empty"), "--data", str(data)]) == 2
     assert "no kernel named like a problem" in capsys.readouterr().err
     assert main(["suite", "judge", "kernelbench", "--data", str(data)]) == 2
+
+
+@pytest.mark.parametrize(("script", "device", "said"), [
+    (Script("kernelbench", {}, 1.0), "cpu", ""),
+    (Script("kernelbench", {}, 1.0, on_gpu=True, needs_gpu=True), "cpu", "it needs a GPU"),
+    (Script("kernelbench", {}, 1.0, on_gpu=True, needs_gpu=True), "cuda:0", ""),
+    (Script("liger", {}, 1.0), "cuda:0", "its rules run on a CPU alone here"),
+])  # fmt: skip
+def test_rules_that_a_device_cannot_run_are_told(script, device, said):
+    assert _both._lacks(script, device) == said
