@@ -146,6 +146,27 @@ def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool,
     assert "hidden workload" in failed.message
 
 
+@pytest.mark.parametrize("split", ["hidden", "confirm"])
+@pytest.mark.parametrize(("most", "failure"), [("50", "correct"), ("inf", "")])
+def test_wrong_under_large_values_at_pinned_sizes_alone_is_rejected(
+    split, most, failure, pool, make, tmp_path
+):
+    sizes = {"hidden": "[]", "confirm": "[]"} | {split: "[{'rows': 7, 'dim': 48}, {'rows': 9, 'dim': 40}]"}
+    path = tmp_path / "pinned.py"
+    path.write_text(
+        TWO_SIZES.replace(
+            '"dim": 64}]', f'"dim": 64}}], hidden={sizes["hidden"]}, confirm={sizes["confirm"]}'
+        )
+    )
+    pinned = Problem(load_task(str(path)))
+    body = (
+        "def run(x):\n    y = x.softmax(-1)\n"
+        f"    return y * 1.01 if len(x) < 10 and x.abs().max() > float('{most}') else y\n"
+    )
+    found = verify(pinned, *make(body), pool=pool, depth="full")
+    assert found.failure == failure, found.findings
+
+
 def test_the_hidden_workload_that_refused_others_comes_first_under_the_same_seeds(
     problem, pool, make, monkeypatch
 ):

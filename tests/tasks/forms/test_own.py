@@ -94,8 +94,38 @@ def test_pinned_and_forbidden_splits(write: Write) -> None:
         write,
         "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], hidden=[{'n': 5, 'm': 32}], confirm=[]",
     )
-    assert [w.axes for w in task.split(Split.HIDDEN)] == [{"n": 5, "m": 32}]
+    assert {w.axes["n"] for w in task.split(Split.HIDDEN)} == {5}
+    assert [w.regime for w in task.split(Split.HIDDEN)] == ["declared", "negatives", "large-scale", "mixed"]
     assert task.split(Split.CONFIRM) == ()
+
+
+def test_pinned_workloads_are_drawn_again_in_other_regimes_spread_over_those_that_show_them(
+    write: Write,
+) -> None:
+    sizes = [{"n": n} for n in (1, 2, 65, 66, 67, 1 << 21)]
+    task = _one(
+        write, f"x='float32[n]', workloads=[{{'n': 64}}], hidden={sizes}, confirm={sizes}", arguments="x"
+    )
+    hidden, confirm = (
+        [w for w in task.split(s) if w.regime != "declared"] for s in (Split.HIDDEN, Split.CONFIRM)
+    )
+    assert [(w.regime, w.axes["n"]) for w in hidden] == [
+        ("negatives", 65),
+        ("large-scale", 66),
+        ("mixed", 67),
+    ]
+    assert [(w.regime, w.axes["n"]) for w in confirm] == [("mixed", 65), ("large-scale", 66)]
+    bare = "x='float32[n]', workloads=[{'n': 64}], regimes=(), hidden=[{'n': 65}]"
+    assert [w.regime for w in _one(write, bare).split(Split.HIDDEN)] == ["declared"]
+
+
+def test_a_regime_that_the_reference_refuses_at_a_pinned_size_is_not_drawn_there(write: Write) -> None:
+    body = "if len(x) == 65 and x.min() < -3: raise ValueError('no')\n    return x * 2"
+    task = _one(
+        write, "x='float32[n] uniform(0, 1)', workloads=[{'n': 64}], hidden=[{'n': 65}, {'n': 66}]", body
+    )
+    found = {w.regime: w.axes["n"] for w in task.split(Split.HIDDEN) if w.regime != "declared"}
+    assert found == {"mixed": 66, "negatives": 65, "large-scale": 66}
 
 
 def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> None:
@@ -111,6 +141,7 @@ def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> 
         (w.arguments[0].dtype, *(s.value for s in w.arguments[1:]), w.name)
         for split in (Split.HIDDEN, Split.CONFIRM)
         for w in task.split(split)
+        if w.regime == "declared"
     ]
     assert found == [
         ("float32", 2.0, False, "n=5"),

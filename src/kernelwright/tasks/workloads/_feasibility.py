@@ -37,6 +37,11 @@ class Feasibility:
         """Run the workload, whatever its size, and return whether the reference accepts it."""
         return self._outcome(workload) is not None
 
+    def behaves(self, workload: Workload) -> bool:
+        """Whether the reference is defined under a workload's regime as it is under the declared values."""
+        declared = self._outcome(_under(workload, "declared"))
+        return declared is not None and self._takes(workload, _all_finite(declared.outputs))
+
     def regimes(self, workload: Workload, among: Sequence[str]) -> list[str]:
         """Name the regimes under which the reference behaves: no error, finite, defined alike in float64.
 

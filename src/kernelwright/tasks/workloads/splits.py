@@ -8,6 +8,7 @@ Does not cover: other dtypes, more or fewer arguments.
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from ...errors import TaskError
@@ -29,7 +30,7 @@ _MOST_SMALL = 1 << 26
 _TELLING = 64
 """Values from which on the regime of special values has one of each."""
 _SHAPED = ("mixed", "negatives", "large-scale")
-"""Regimes that hidden workloads of other sizes cycle through."""
+"""Regimes that hidden workloads of other sizes cycle through, and that pinned ones are drawn in once more."""
 _CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
 
 
@@ -129,9 +130,10 @@ class _Derivation:
         return self._sizes.dropped
 
     def hidden(self) -> list[Workload]:
-        """Return other sizes, and one of them in every regime and layout."""
+        """Return other sizes, and one of them in every regime and layout; or pinned sizes, some in other regimes."""
         if (pinned := _pinned(self._plan, self._base, Split.HIDDEN)) is not None:
-            return pinned
+            shaped = [r for r in self._regimes if r in _SHAPED]
+            return pinned + self._again(pinned, shaped or self._regimes[:1])
         shapes = self._sizes.shapes(self._small, 0)
         cycle = ("declared", *[r for r in self._regimes if r in _SHAPED])
         found = [_named(w, Split.HIDDEN, cycle[i % len(cycle)]) for i, w in enumerate(shapes)]
@@ -146,13 +148,24 @@ class _Derivation:
         return next(iter(telling), max((*tried, self._small), key=_most_values))
 
     def confirm(self) -> list[Workload]:
-        """Return the declared size again and other sizes, in regimes that are timed."""
+        """Return the declared size again and other sizes, in regimes that are timed; or pinned ones, two of them so."""
+        timed = [r for r in _CONFIRMED if r in self._regimes]
         if (pinned := _pinned(self._plan, self._base, Split.CONFIRM)) is not None:
-            return pinned
-        order = [r for r in _CONFIRMED if r in self._regimes] or ["declared"]
+            return pinned + self._again(pinned, [r for r in timed if r in (timed[0], timed[-1])])
+        order = timed or ["declared"]
         again = [_named(self._base, Split.CONFIRM, order[0])]
         shapes = self._sizes.shapes(self._small, 1)[:5]
         return again + [_named(w, Split.CONFIRM, order[(i + 1) % len(order)]) for i, w in enumerate(shapes)]
+
+    def _again(self, pinned: list[Workload], regimes: list[str]) -> list[Workload]:
+        """Return for each regime a pinned workload in it, spread over those that are large enough to show it."""
+        tried = [w for w in pinned if workload_elements(w) <= MOST_TRIED and _most_values(w)]
+        shown, found = [w for w in tried if _most_values(w) >= _TELLING] or tried, []
+        for i, regime in enumerate(regimes):
+            first = len(shown) * i // len(regimes)
+            places = (_named(w, w.split, regime, w.name) for w in (*shown[first:], *shown[:first]))
+            found += islice(filter(self._feasibility.behaves, places), 1)
+        return found
 
     def _layouts(self, carrier: Workload) -> list[Workload]:
         """Return the carrier with every float argument of two axes or more in another layout."""
@@ -172,10 +185,10 @@ def _most_values(workload: Workload) -> int:
     return max((math.prod(s.shape) for s in free), default=0)
 
 
-def _named(workload: Workload, split: Split, regime: str = "declared") -> Workload:
+def _named(workload: Workload, split: Split, regime: str = "declared", name: str = "") -> Workload:
     layouts = {s.layout for s in workload.arguments if isinstance(s, TensorSpec)} - {"contiguous"}
     parts = [f"{k}={v}" for k, v in workload.axes.items()] or ["as-declared"]
-    parts += [f"layout={layout}" for layout in sorted(layouts)]
+    parts = [name] if name else parts + [f"layout={layout}" for layout in sorted(layouts)]
     parts += [f"regime={regime}"] if regime != "declared" else []
     return workload.model_copy(update={"split": split, "regime": regime, "name": ",".join(parts)})
 
