@@ -13,8 +13,8 @@ from ..languages.cpp import LIBRARY, Cpp
 from ..languages.vectors import headers_of
 from ..records import BuildStatus, Candidate, Record, SourceFile, TensorSpec
 
-METHOD = 3
-"""Version of the measurement: rates of another version are measured again."""
+METHOD = 4
+"""Version of the measurement and of the functions: rates of another version are measured again."""
 FRESH = "fresh"
 """Name of the rate of fresh memory, in bytes a second."""
 PAGES = "pages"
@@ -48,7 +48,7 @@ def rates_of(device: Device, settings: Settings | None = None) -> Rates:
     Example:
         >>> from kernelwright.devices import detect
         >>> rates_of(detect("cpu")).method
-        3
+        4
     """
     if device.kind != "cpu":
         return Rates(device=device.fingerprint)
