@@ -1,6 +1,6 @@
 """A contraction as C++: its factors and what follows it as functions of vectors, the loops in `contraction.h`."""
 
-from ...graph import product, same
+from ...graph import Size, product, same
 from ...tile import (
     LANES,
     Call,
@@ -98,7 +98,8 @@ class _Tiled:
             if rows
             else []
         )
-        vectors = f"kw::vectors_of({panels.run}, {t.vectors})" if panels.run <= LANES else t.vectors
+        narrow = "1" if isinstance(panels.run, Size) else f"kw::vectors_of({panels.run}, {t.vectors})"
+        vectors = narrow if panels.run <= LANES else str(t.vectors)  # a width not known to the compiler takes one
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
             f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",
