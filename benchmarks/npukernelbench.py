@@ -44,7 +44,9 @@ def tried(given: Setup, problem: SuiteProblem, kernel: Path) -> tuple[str, str]:
 
 def main() -> None:
     """Try the operators and print a row of each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--levels", nargs="*", type=int, default=[1, 2])
@@ -62,7 +64,9 @@ def main() -> None:
                 continue
             came, why = tried(given, problems[name], kernel)
             counts[came] += 1
-            row = json.dumps({"operator": name, "came": came, "why": why.replace(str(options.data), "")[:300]})
+            row = json.dumps(
+                {"operator": name, "came": came, "why": why.replace(str(options.data), "")[:300]}
+            )
             print(row, flush=True)
             if options.out:
                 with options.out.open("a") as file:

@@ -110,7 +110,7 @@ def link(nvcc: str, made: Path, into: Path, deadline_s: float) -> Finished:
 
 @contextlib.contextmanager
 def kept(folder: Path, ahead: Callable[[str], None]) -> Iterator[list[str]]:
-    """Call `ahead` with each PTX that nvcc has made, while it goes on; yields words for nvcc, which keeps its files there.
+    """Call `ahead` with each PTX that nvcc has made, while it goes on; yields words by which nvcc keeps its files.
 
     nvcc writes a fat binary next to the PTX once that is whole.
     """
@@ -120,7 +120,9 @@ def kept(folder: Path, ahead: Callable[[str], None]) -> Iterator[list[str]]:
     def look() -> None:
         told: set[Path] = set()
         while not over.wait(_LOOK_S):
-            for ptx in {fat.with_name(fat.name.split(".")[0] + ".ptx") for fat in folder.glob("*.fatbin*")} - told:
+            for ptx in {
+                fat.with_name(fat.name.split(".")[0] + ".ptx") for fat in folder.glob("*.fatbin*")
+            } - told:
                 told.add(ptx)
                 if ptx.is_file():
                     ahead(_FOLDER.sub(r"\1", ptx.read_text(errors="replace")))

@@ -110,9 +110,13 @@ def compile_inline(
         *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.o",
     ]  # fmt: skip
     with _cudart.kept(folder / f"kept-{name}", ahead) as keep:
-        done = run_tool([*words, *keep], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS])
+        done = run_tool(
+            [*words, *keep], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS]
+        )
     if done.returncode == 0 and not done.timed_out:  # the runtime is needed here for the first time
-        linked = _cudart.link(nvcc, folder / f"{name}.o", folder / f"{name}.so", begun + deadline_s - time.monotonic())
+        linked = _cudart.link(
+            nvcc, folder / f"{name}.o", folder / f"{name}.so", begun + deadline_s - time.monotonic()
+        )
         done = dataclasses.replace(linked, output=done.output + linked.output)
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
