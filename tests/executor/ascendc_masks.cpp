@@ -103,6 +103,24 @@ THROUGH(counted, float, float, {
 })
 THROUGH(running_sum, float, float, Add(c, a, c, (uint64_t)64, (uint8_t)8, BinaryRepeatParams(1, 1, 1, 0, 8, 0)))
 THROUGH(largest_of_repeats, float, float, WholeReduceMax(c, a, 64, 8, 1, 1, 8))
+template <typename T>
+__aicore__ inline void least_of_all(const LocalTensor<T>& c, const LocalTensor<T>& a, TBuf<TPosition::VECCALC>& work, bool ordered) {
+  WholeReduceMin(work.Get<T>(), a, 64, 8, 1, 1, 8);
+  if (ordered) SetFlag<HardEvent::V_S>(EVENT_ID0), WaitFlag<HardEvent::V_S>(EVENT_ID0);
+  T value = 0, index = 0;
+  GetReduceMaxMinCount<T>(value, index);  // @extreme_early
+  SetFlag<HardEvent::V_S>(EVENT_ID1);
+  WaitFlag<HardEvent::V_S>(EVENT_ID1);
+  c.SetValue(0, value);
+  c.SetValue(1, index);
+  SetFlag<HardEvent::S_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::S_MTE3>(EVENT_ID0);
+}
+THROUGH(extreme, float, float, least_of_all(c, a, work, true))
+THROUGH(largest_of_masked, float, float, {
+  uint64_t mask[2] = {0x5555555555555555ull, 0};
+  ReduceMax(c, a, work.Get<float>(), mask, 8, 8, true);
+})
 THROUGH(smallest, float, float, ReduceMin(c, a, work.Get<float>(), 512, true))
 THROUGH(sums_of_blocks, float, float, BlockReduceSum(c, a, 8, 64, 1, 1, 8))
 THROUGH(sums_of_pairs, half, half, PairReduceSum(c, a, 4, 128, 1, 1, 8))
@@ -179,6 +197,9 @@ WRONG(stride_beyond, float, float, Exp(c, a, (uint64_t)64, (uint8_t)8, UnaryRepe
 WRONG(partly_over, float, float, Add(c, c[8], a, 64))  // @partly_over
 WRONG(later_repeat, float, float, Adds(c[64], c, 1.0f, (uint64_t)64, (uint8_t)4, UnaryRepeatParams()))  // @later_repeat
 WRONG(masked_off, float, float, Exp(work.Get<float>(), a, (uint64_t)32, (uint8_t)1, UnaryRepeatParams()), Add(c, work.Get<float>(), a, 64))  // @masked_off
+static float a_float;
+WRONG(extreme_early, float, float, least_of_all(c, a, work, false))
+WRONG(extreme_apart, float, float, WholeReduceMax(c, a, 64, 2, 1, 1, 16), GetReduceMaxMinCount(a_float, a_float))  // @extreme_apart
 WRONG(index_start, float, float, WholeReduceMax(c[1], a, 64, 1, 1, 1, 8))  // @index_start
 WRONG(block_start, float, float, BlockReduceSum(c[4], a, 1, 64, 1, 1, 8))  // @block_start
 WRONG(compared_part, float, float, CompareScalar(work.Get<uint8_t>(), a, 0.0f, CMPMODE::LT, 40))  // @compared_part

@@ -15,6 +15,7 @@ KINDS = {
     "mask_count": "mask", "mask_bits": "mask", "stride_beyond": "out-of-bounds", "partly_over": "overlap",
     "later_repeat": "overlap", "masked_off": "uninitialised", "index_start": "misaligned", "block_start": "misaligned",
     "compared_part": "length", "round_lossless": "round-mode", "round_odd": "round-mode", "cast_in_place": "overlap",
+    "extreme_early": "race", "extreme_apart": "not-executed",
 }  # fmt: skip
 MEETINGS = {"missing": "race", "some": "event", "no_atomic": "race"}
 NONE, RINT, FLOOR, CEIL, ROUND, TRUNC, ODD = range(7)
@@ -67,6 +68,10 @@ def test_reductions_are_right_and_give_an_index(through):
     assert torch.equal(pairs[:, 1].contiguous().view(torch.int32), x.view(8, 64).argmax(1).int())
     least = through("smallest", x, torch.float32)
     assert least[0] == x.min() and least[1:2].view(torch.int32) == x.argmin()
+    all_of_them = through("extreme", x, torch.float32)
+    assert all_of_them[0] == x.min() and all_of_them[1:2].view(torch.int32) == x.argmin()
+    masked = through("largest_of_masked", x, torch.float32)
+    assert masked[0] == x[::2].max() and masked[1:2].view(torch.int32) == 2 * x[::2].argmax()
     torch.testing.assert_close(through("sums_of_blocks", x, torch.float32)[:64], x.view(64, 8).sum(1))
     half = torch.randn(512).half()
     torch.testing.assert_close(through("sums_of_pairs", half, torch.float16)[:256], half.view(256, 2).sum(1))

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelwright.executor import FaultError
-from kernelwright.executor.inline import headers_left_out
+from kernelwright.executor import FaultError, Module, _cudart
+from kernelwright.executor._translate import translate
+from kernelwright.executor.cuda import nvcc
+from kernelwright.executor.inline import compile_inline, headers_left_out
 from kernelwright.languages import get_language
-from kernelwright.languages._inline import NotLiteralError, calls_in
+from kernelwright.languages._inline import NotLiteralError, calls_in, key_of
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 from kernelwright.tasks import load_candidate, load_task
 
@@ -127,6 +129,20 @@ def test_headers_that_a_source_does_not_use_are_left_out_and_those_that_it_uses_
         load(words)(torch.ones(3, 2))
     with pytest.raises(RuntimeError, match="mirror not implemented for int32"):
         load(CANDIDATE)(torch.ones(2, 2, dtype=torch.int32))
+
+
+def translated(ptx):
+    """Return the code that is compiled for each kernel, by which its library is found again."""
+    module = Module.load(ptx)
+    return [translate(module._parsed, module._layout, name).source for name in module]
+
+
+def test_kernels_are_handed_on_while_the_host_half_is_compiled(tmp_path):
+    (call,), told = calls_in(CANDIDATE), []
+    made, library = (tmp_path / f"{key_of(call)}{ending}" for ending in (".o", ".so"))
+    compile_inline(nvcc(), call, tmp_path, 120, lambda ptx: told.append((translated(ptx), made.exists())))
+    assert told == [(translated(_cudart.ptx_of(library)[0]), False)]
+    assert {p.suffix for p in tmp_path.iterdir()} == {".cu", ".o", ".so"}
 
 
 def test_sources_that_are_put_together_at_run_time_are_refused_by_line():

@@ -7,17 +7,19 @@ import os
 import re
 import shutil
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import MissingToolError
-from ..languages._process import run_tool
+from ..languages._process import Finished, run_tool
 from . import _native
 
 HOST: Final = Path(__file__).parent / "host"
 _SOURCES: Final = ("cudart.cpp", "tensormap.h")
 _BUILD_S: Final = 300.0
+_LOOK_S: Final = 0.05
 _NAME: Final = "libkernelwright-cudart.so"
 """What libraries that call the runtime name as needed, whatever its file is called."""
 MAGIC: Final = 0xBA55ED50
@@ -97,6 +99,42 @@ def linked(nvcc: str, folder: Path) -> Iterator[str]:
         yield _NAME
     finally:
         place.unlink(missing_ok=True)
+
+
+def link(nvcc: str, made: Path, into: Path, deadline_s: float) -> Finished:
+    """Link an object of nvcc's with the runtime to a library in the same folder."""
+    with linked(nvcc, made.parent) as runtime:
+        words = [_native.compiler(), "-shared", made.name, runtime, "-o", into.name]
+        return run_tool(words, deadline_s=max(1.0, deadline_s), folder=made.parent, closed=True)
+
+
+@contextlib.contextmanager
+def kept(folder: Path, ahead: Callable[[str], None]) -> Iterator[list[str]]:
+    """Call `ahead` with each PTX that nvcc has made, while it goes on; yields words by which nvcc keeps its files.
+
+    nvcc writes a fat binary next to the PTX once that is whole.
+    """
+    folder.mkdir()
+    over = threading.Event()
+
+    def look() -> None:
+        told: set[Path] = set()
+        while not over.wait(_LOOK_S):
+            for ptx in {
+                fat.with_name(fat.name.split(".")[0] + ".ptx") for fat in folder.glob("*.fatbin*")
+            } - told:
+                told.add(ptx)
+                if ptx.is_file():
+                    ahead(_FOLDER.sub(r"\1", ptx.read_text(errors="replace")))
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield ["--keep", "--keep-dir", folder.name]
+    finally:
+        over.set()
+        looking.join()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def bind(library: Path) -> ctypes.CDLL:

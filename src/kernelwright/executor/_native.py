@@ -47,7 +47,8 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 them. Files of a unit are compiled as one, since their headers take longer than most of them."""
 _NEEDS: Final = {"pieces": ("widths",), "copies": ("async",)}
 """What a part calls of others, which are loaded before it."""
-_ENGINE: Final = "warps"
+ENGINE: Final = "warps"
+"""What every kernel needs."""
 _FUNCTION: Final = re.compile(r"^[A-Za-z][\w:<>*& ]*?\b(\w+)\(", re.MULTILINE)
 """A function of a file or header, where its declaration or definition begins."""
 _CALLED: Final = re.compile(r"\b(\w+)(?:<\w+>)?\(")
@@ -110,13 +111,13 @@ class Launch(ctypes.Structure):
 def engine() -> ctypes.CDLL:
     """Return what of the engine every kernel needs, built if this machine has not built it yet."""
     with _ENGINE_LOCK:
-        return _part(_ENGINE)
+        return _part(ENGINE)
 
 
 @functools.lru_cache
 def _part(name: str) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(part_library(name)), mode=ctypes.RTLD_GLOBAL)
-    if name == _ENGINE:
+    if name == ENGINE:
         loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
         loaded.kw_launch.restype = None
     return loaded
@@ -124,7 +125,7 @@ def _part(name: str) -> ctypes.CDLL:
 
 def engine_library() -> Path:
     """Return the file of what every kernel needs, built where it is not there yet; nothing of it is loaded."""
-    return part_library(_ENGINE)
+    return part_library(ENGINE)
 
 
 def engine_libraries() -> list[Path]:
@@ -166,16 +167,11 @@ def parts_for(source: str) -> list[str]:
         ['widths']
     """
     called = set(_CALLED.findall(source))
-    wanted = {name for name in _PARTS if name != _ENGINE and called & _functions(name)}
+    wanted = {name for name in _PARTS if name != ENGINE and called & _functions(name)}
     if any(int(bits) // 8 * int(count) not in _COMMON_BYTES for bits, count in _ACCESS.findall(source)):
         wanted.add("widths")
     wanted.update(needed for name in tuple(wanted) for needed in _NEEDS.get(name, ()))
     return [name for name in _PARTS if name in wanted]
-
-
-def kernel_libraries(source: str) -> list[Path]:
-    """Return the files of a translated kernel and of the parts of the engine that it calls; none is loaded."""
-    return [*(part_library(name) for name in parts_for(source)), kernel_library(source)]
 
 
 def kernel_library(source: str) -> Path:
@@ -188,7 +184,7 @@ def kernel_library(source: str) -> Path:
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
     """Return the library of a translated kernel and the address of its entry."""
     with _ENGINE_LOCK:
-        for name in (_ENGINE, *parts_for(source)):
+        for name in (ENGINE, *parts_for(source)):
             _part(name)
     loaded = ctypes.CDLL(str(kernel_library(source)))
     return loaded, ctypes.cast(getattr(loaded, symbol), ctypes.c_void_p).value or 0

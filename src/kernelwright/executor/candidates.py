@@ -66,7 +66,8 @@ class Cuda(real_cuda.Cuda):
         if candidate.style != "destination":
             return _python(nvcc, candidate, folder, deadline_s)
         ptx = flags_for(architecture(TARGET, candidate))
-        with _cudart.linked(nvcc, folder) as runtime:
+        with ThreadPoolExecutor(1) as pool, _cudart.linked(nvcc, folder) as runtime:
+            pool.submit(_native.engine_library)
             built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, [*ptx, runtime])
         return built if built.status is not BuildStatus.OK else _prepared(nvcc, candidate, folder, built)
 
@@ -151,12 +152,17 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"not executed: {error}")
     place.mkdir(exist_ok=True)
     with ThreadPoolExecutor() as pool:  # on a new machine these take longer than the candidate
-        engine, runtime = pool.submit(_native.engine_library), pool.submit(_cudart.built, nvcc)
+        runtime = pool.submit(_cudart.built, nvcc)
+        pool.submit(_native.engine_library)
+
+        def translate(ptx: str) -> None:
+            pool.submit(lambda: Module.load(ptx).build())
+
         for call in calls:
-            built = inline.compile_inline(nvcc, call, place, deadline_s)
+            built = inline.compile_inline(nvcc, call, place, deadline_s, translate)
             if built.status is not BuildStatus.OK:
                 return built
-    libraries = [engine.result()]
+    libraries = [_native.engine_library()]
     for call in calls:
         for ptx in filter(None, _cudart.ptx_of(place / f"{key_of(call)}.so")):
             made, left = Module.load(ptx).build()

@@ -10,8 +10,10 @@ error names the line), arguments that are lists, `torch.cuda` in Python.
 """
 
 import ctypes
+import dataclasses
 import functools
 import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,8 +60,13 @@ def headers_left_out(source: str) -> list[str]:
     return left + (["-DKW_FEW_HEADERS"] if all(map(_ALWAYS.fullmatch, used)) else [])
 
 
-def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float) -> Build:
-    """Build the library of a call of `load_inline` in a folder, named by its key."""
+def compile_inline(
+    nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float, ahead: Callable[[str], None]
+) -> Build:
+    """Build the library of a call of `load_inline` in a folder, named by its key.
+
+    `ahead` is called with the PTX as soon as it is there, while the host's half is still compiled.
+    """
     name = key_of(call)
     parts = (*texts(call.get("cpp_sources")), *texts(call["cuda_sources"]))
     functions = "".join(f'm.def("{f}", &{f});' for f in texts(call.get("functions")))
@@ -69,14 +76,20 @@ def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s:
         for n, text in enumerate(parts)
     )
     (folder / f"{name}.cu").write_text(f'#include "kw_torch.h"\n{source}{glue}')
+    begun = time.monotonic()
     words = [
-        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.so",
+        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-c", "-Xcompiler", "-fPIC,-fvisibility=hidden",
+        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.o",
     ]  # fmt: skip
-    with _cudart.linked(nvcc, folder) as runtime:
+    with _cudart.kept(folder / f"kept-{name}", ahead) as keep:
         done = run_tool(
-            [*words, runtime], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS]
+            [*words, *keep], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS]
         )
+    if done.returncode == 0 and not done.timed_out:  # the runtime is needed here for the first time
+        linked = _cudart.link(
+            nvcc, folder / f"{name}.o", folder / f"{name}.so", begun + deadline_s - time.monotonic()
+        )
+        done = dataclasses.replace(linked, output=done.output + linked.output)
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
     if done.returncode != 0:

@@ -322,14 +322,16 @@ class Module(Mapping[str, Kernel]):
 
         Nothing of the PTX's is run or loaded: for a process that does not trust it.
         """
-        built, refused = [_native.engine_library()], []
+        parts, sources, refused = {_native.ENGINE: None}, [], []
         for name in self:
             try:
-                source = translate(self._parsed, self._layout, name, traced=self._traced).source
-                built += _native.kernel_libraries(source)
+                sources.append(translate(self._parsed, self._layout, name, traced=self._traced).source)
+                parts |= dict.fromkeys(_native.parts_for(sources[-1]))
             except NotExecutedError as error:
                 refused.append(f"{name}: {error}")
-        return built, refused
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            kernels = pool.map(_native.kernel_library, sources)
+            return [*pool.map(_native.part_library, parts), *kernels], refused
 
     @property
     def target(self) -> str:

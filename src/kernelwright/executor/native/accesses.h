@@ -8,27 +8,22 @@ namespace kw {
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
 
 constexpr uint64_t of_each_byte(uint8_t bits) { return 0x0101010101010101ull * bits; }
+template <uint32_t size> inline constexpr uint64_t FIRST_BYTES = size < 8 ? (1ull << size * 8 % 64) - 1 : ~0ull;
 
 // Whether the bits `look_at` of each shadow byte are `want`.
 template <uint32_t size> inline bool all_are(const uint8_t* shadow, uint8_t look_at, uint8_t want) {
-  uint64_t bad = 0, x;
-  if constexpr (size < 8) {
-    for (uint32_t i = 0; i < size; i++) bad |= (shadow[i] & look_at) ^ want;
-  } else {
-    for (uint32_t i = 0; i < size; i += 8) memcpy(&x, shadow + i, 8), bad |= (x & of_each_byte(look_at)) ^ of_each_byte(want);
-  }
-  return bad == 0;
+  constexpr uint32_t step = size < 8 ? size : 8;
+  uint64_t bad = 0, x = 0;
+  for (uint32_t i = 0; i < size; i += step) memcpy(&x, shadow + i, step), bad |= (x & of_each_byte(look_at)) ^ of_each_byte(want);
+  return (bad & FIRST_BYTES<size>) == 0;
 }
 template <uint32_t size> inline void change(uint8_t* shadow, uint8_t clear, uint8_t set) {
-  uint64_t x;
-  if constexpr (size < 8) {
-    for (uint32_t i = 0; i < size; i++) shadow[i] = uint8_t((shadow[i] & ~clear) | set);
-  } else {
-    for (uint32_t i = 0; i < size; i += 8) {
-      memcpy(&x, shadow + i, 8);
-      x = (x & ~of_each_byte(clear)) | of_each_byte(set);
-      memcpy(shadow + i, &x, 8);
-    }
+  constexpr uint32_t step = size < 8 ? size : 8;
+  uint64_t x = 0;
+  for (uint32_t i = 0; i < size; i += step) {
+    memcpy(&x, shadow + i, step);
+    x = (x & ~of_each_byte(clear)) | of_each_byte(set);
+    memcpy(shadow + i, &x, step);
   }
 }
 
@@ -40,13 +35,14 @@ class Accesses {
   uint8_t *data = nullptr, *shadow = nullptr;
   Cell* cells = nullptr;
   uint64_t me = 0;
-  uint32_t shift = 0, block;
+  uint32_t shift = 0, block, synced;
   const uint32_t* known;
   bool checks;
 
   __attribute__((always_inline)) bool is_before(uint64_t other, uint64_t mine, int lane) const {
     if (!other || (other ^ mine) >> 34 == 0) return true;
-    if (Touch{other}.block() != block || (other ^ mine) >> 39 == 0) return is_ordered(w, lane, Touch{other}, shared);
+    if (Touch{other}.block() != block) return is_ordered(w, lane, Touch{other}, shared);
+    if ((other ^ mine) >> 39 == 0) return Touch{other}.clock() <= synced || is_ordered(w, lane, Touch{other}, shared);
     return Touch{other}.clock() <= known[Touch{other}.thread() >> 5];  // another warp of this block
   }
   // Keep a read, or a write; false where another thread's access may be a race.
@@ -76,7 +72,7 @@ class Accesses {
   bool shared;
 
   // `first`: an address of one of its lanes, which says where a generic address lies.
-  Accesses(Warp* warp, Space s, uint64_t first, uint32_t of_site) : w(warp), space(s), site(of_site), block(w->block->index), known(w->clocks->known), checks(has(warp, CHECK)) {
+  Accesses(Warp* warp, Space s, uint64_t first, uint32_t of_site) : w(warp), space(s), site(of_site), block(w->block->index), synced(w->clocks->synced), known(w->clocks->known), checks(has(warp, CHECK)) {
     Launch* l = w->launch;
     if (s == GENERIC) base = first - SHARED_BASE < WINDOW ? SHARED_BASE : first >= GLOBAL_BASE && first < PARAM_BASE ? GLOBAL_BASE : 0;
     shared = s == SHARED || s == CLUSTER || base == SHARED_BASE;

@@ -96,10 +96,17 @@ struct float16 {
   uint16_t bits;
   float16() = default;
 #if defined(__FLT16_MANT_DIG__)
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#define KW_HAS_BIT_CAST __has_builtin(__builtin_bit_cast)
+#endif
+#if KW_HAS_BIT_CAST
+  KW_INLINE constexpr float16(float value) : bits(__builtin_bit_cast(uint16_t, static_cast<_Float16>(value))) {}
+#else
   KW_INLINE float16(float value) {
     _Float16 half = static_cast<_Float16>(value);
     memcpy(&bits, &half, sizeof(bits));
   }
+#endif
   KW_INLINE operator float() const {
     _Float16 half;
     memcpy(&half, &bits, sizeof(half));

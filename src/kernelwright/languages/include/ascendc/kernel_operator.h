@@ -251,6 +251,8 @@ class TPipe {
   }
   TEventID FetchEventID(HardEvent) { return next_ = static_cast<TEventID>((next_ + 1) % kw::ascend::kEvents); }
   template <HardEvent event>
+  TEventID FetchEventID() { return FetchEventID(event); }
+  template <HardEvent event>
   TEventID AllocEventID() { return FetchEventID(event); }
   template <HardEvent event>
   void ReleaseEventID(TEventID) {}

@@ -89,6 +89,14 @@ struct Block {
 
 enum class Kind : uint8_t { kOpen, kVector, kCube };  // open: the first instruction of either unit decides
 
+// What the last reduction to the greatest or least element found.
+struct Extreme {
+  bool is = false, side_by_side = false;
+  float value = 0;
+  uint32_t index = 0;
+  uint32_t tick = 0;  // of the vector pipe
+};
+
 class Core {
  public:
   Core(int id, int block, int blocks, Kind kind) : id(id), block(block), blocks(blocks), kind_(kind) {}
@@ -98,6 +106,7 @@ class Core {
   uint64_t mask[2] = {~0ull, ~0ull};
   bool counter = false;            // whether mask[0] counts elements of the whole instruction
   bool adds = false;               // whether copies to global memory add
+  Extreme extreme;
   void* pipe = nullptr;            // the latest TPipe
 
   uint8_t* memory(uint32_t at) { return buffers_[memory_of(at)].data.data() + offset_in(at); }

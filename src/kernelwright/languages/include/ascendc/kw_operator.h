@@ -54,6 +54,7 @@
   if (!(pointer)) return ge::GRAPH_FAILED
 #define VECTOR_INNER_ERR_REPORT_TILIING(...)
 #define OPS_REPORT_VECTOR_INNER_ERR(...)
+#define REPORT_INNER_ERROR(...)
 #define OP_ADD(name)
 #define IMPL_OP_OPTILING(op) static const ::ops::Registered kw_registered_##op = ::ops::Registered()
 #define IMPL_OP_INFERSHAPE(op) static const ::ops::Registered kw_inferred_##op = ::ops::Registered()

@@ -71,6 +71,31 @@ void reduce(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
   }
 }
 
+// The same over repeats of masked elements: the index counts from the first of `src`.
+template <typename Fold, typename T>
+void reduce_repeats(const LocalTensor<T>& dst, const Operand<T>& src, const LocalTensor<T>& work, const Part& part, bool index,
+                    Where at, const char* what) {
+  static_assert(floats<T>(), "reductions take float and half");
+  if (index && !src.dense(part.lanes) && part.repeats > 1)
+    fault("not-executed", at, "%s with an index, of repeats that do not stand side by side", what);
+  core()->issue(kw::ascend::V, at, what);
+  src.checked(at, what);
+  work.aligned(at, what).write(kw::ascend::V, sizeof(T), at, what, false);
+  bool any = false;
+  T total = T();
+  uint32_t where = 0;
+  for (uint32_t r = 0; r < part.repeats; ++r)
+    for (uint32_t lane = 0; lane < part.lanes; ++lane) {
+      if (!part.has(r, lane)) continue;
+      const T one = src.read(r, lane, at, what), next = any ? Fold::of(total, one) : one;
+      if (!any || static_cast<float>(next) != static_cast<float>(total)) where = r * part.lanes + lane;
+      total = next, any = true;
+    }
+  if (!any) fault("length", at, "%s of no element", what);
+  if (index) return one_index(dst, total, where, at, what);
+  *dst.write(kw::ascend::V, sizeof(T), at, what) = total;
+}
+
 // One result for each `piece` of elements in each repeat, of those that the mask names; `store(repeat, piece, row, first)`.
 template <typename T, typename Store>
 void pieces(const Part& part, const Operand<T>& src, uint32_t piece, Where at, const char* what, const Store& store) {
@@ -92,15 +117,23 @@ void whole_reduce(const LocalTensor<T>& dst, const Operand<T>& src, const Part& 
   const bool both = order == ReduceOrder::ORDER_VALUE_INDEX || order == ReduceOrder::ORDER_INDEX_VALUE;
   const uint32_t unit = order == ReduceOrder::ORDER_ONLY_INDEX ? 4 : static_cast<uint32_t>(sizeof(T)) * (both ? 2 : 1);
   dst.aligned(at, what, unit);
+  kw::ascend::Extreme all;
+  all.side_by_side = src.dense(part.lanes) || (src.block == 1 && part.repeats == 1);
   pieces(part, src, part.lanes, at, what, [&](uint32_t r, uint32_t, const std::vector<T>& row, const std::vector<uint32_t>& lanes) {
     const T found = tree<Fold>(row);
     size_t where = 0;
     while (where + 1 < row.size() && static_cast<float>(row[where]) != static_cast<float>(found)) ++where;
+    const float value = static_cast<float>(found);
+    if (!all.is || Fold::of(all.value, value) != all.value) all.value = value, all.index = r * part.lanes + lanes[where];
+    all.is = true;
     T* to = dst.at_byte(r * stride * unit).write(kw::ascend::V, unit, at, what);
     if (order == ReduceOrder::ORDER_ONLY_INDEX) memcpy(to, &lanes[where], 4);
     if (order == ReduceOrder::ORDER_ONLY_VALUE) to[0] = found;
     if (both) to[order == ReduceOrder::ORDER_INDEX_VALUE] = found, to[order == ReduceOrder::ORDER_VALUE_INDEX] = index_as<T>(lanes[where]);
   });
+  if (std::is_same<Fold, SumOf>::value) return;
+  all.tick = core()->seen[kw::ascend::V].at[kw::ascend::V];
+  core()->extreme = all;
 }
 template <typename Fold, typename T>
 void piece_reduce(const LocalTensor<T>& dst, const Operand<T>& src, const Part& part, uint32_t piece, uint32_t stride, Where at,
@@ -119,10 +152,22 @@ void piece_reduce(const LocalTensor<T>& dst, const Operand<T>& src, const Part& 
             bool calIndex = false, KW_AT) {                                                                             \
     detail::reduce<detail::Fold>(dst, src, work, count, calIndex && indexed, KW_HERE, #Name);                           \
   }
+#define KW_REDUCE_REPEATS(Name, Fold)                                                                                    \
+  template <typename T, typename Mask>                                                                                  \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& work, const Mask& mask,         \
+            int32_t repeat, int32_t src_repeat, bool calIndex = false, KW_AT) {                                         \
+    detail::reduce_repeats<detail::Fold>(                                                                               \
+        dst, detail::Operand<T>{src, 1, static_cast<uint32_t>(src_repeat)}, work,                                       \
+        detail::part_of<true>(detail::lanes_of(sizeof(T)), mask, static_cast<uint32_t>(repeat), KW_HERE, #Name),        \
+        calIndex, KW_HERE, #Name);                                                                                      \
+  }
 KW_REDUCE(ReduceSum, SumOf, false)
 KW_REDUCE(ReduceMax, MaxOf, true)
 KW_REDUCE(ReduceMin, MinOf, true)
+KW_REDUCE_REPEATS(ReduceMax, MaxOf)
+KW_REDUCE_REPEATS(ReduceMin, MinOf)
 #undef KW_REDUCE
+#undef KW_REDUCE_REPEATS
 
 #define KW_WHOLE(Name, Fold, default_order)                                                                              \
   template <typename T, bool isSetMask = true, typename Mask>                                                            \
@@ -137,6 +182,19 @@ KW_WHOLE(WholeReduceSum, SumOf, ORDER_ONLY_VALUE)
 KW_WHOLE(WholeReduceMax, MaxOf, ORDER_VALUE_INDEX)
 KW_WHOLE(WholeReduceMin, MinOf, ORDER_VALUE_INDEX)
 #undef KW_WHOLE
+
+// The greatest or least element of all repeats of the last WholeReduceMax or WholeReduceMin, and the place where it stands.
+template <typename T>
+void GetReduceMaxMinCount(T& value, T& index, KW_AT) {
+  static_assert(detail::floats<T>(), "GetReduceMaxMinCount takes float and half");
+  const kw::ascend::Extreme& found = core()->extreme;
+  if (!found.is || !found.side_by_side)
+    fault("not-executed", KW_HERE, "GetReduceMaxMinCount after no WholeReduceMax or WholeReduceMin of elements side by side");
+  if (core()->seen[kw::ascend::S].at[kw::ascend::V] < found.tick)
+    fault("race", KW_HERE, "GetReduceMaxMinCount (pipe S) reads what pipe V finds with no flag of V_S that orders them");
+  value = static_cast<T>(found.value);
+  index = detail::index_as<T>(found.index);
+}
 
 #define KW_PIECE(Name, Fold, piece)                                                                                      \
   template <typename T, bool isSetMask = true, typename Mask>                                                            \
