@@ -98,10 +98,9 @@ class _Tiled:
             if rows
             else []
         )
+        # A narrow panel whose width only the call knows has one vector: that fits any.
         narrow = "1" if isinstance(panels.run, Size) else f"kw::vectors_of({panels.run}, {t.vectors})"
-        vectors = (
-            narrow if panels.run <= LANES else str(t.vectors)
-        )  # a width not known to the compiler takes one
+        vectors = narrow if panels.run <= LANES else str(t.vectors)
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
             f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",
