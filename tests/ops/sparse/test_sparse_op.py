@@ -67,6 +67,19 @@ def test_a_sparse_matrix_times_a_dense_one(size, width, index):
     torch.testing.assert_close(sparse.spmm(a, x).double(), dense(a) @ x.double(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [70, 256, 300])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_some_rows_of_a_band_meet_all_columns_in_turn(width, shuffled):
+    rows = 515  # many of the blocks that meet all columns
+    column = torch.arange(rows)[:, None] + torch.arange(5)
+    column = column[:, torch.randperm(5)] if shuffled else column
+    x, values = torch.randn(rows + 4, width), torch.randn(5 * rows)
+    a = torch.sparse_csr_tensor(
+        torch.arange(0, 5 * rows + 1, 5), column.flatten(), values, (rows, rows + 4), check_invariants=False
+    )
+    torch.testing.assert_close(sparse.spmm(a, x).double(), dense(a) @ x.double(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("width", [0, 1, 15, 16, 33, 64, 128, 200])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_entries_of_a_product_at_the_places_of_a_pattern(size, width):

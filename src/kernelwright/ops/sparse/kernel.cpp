@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
+constexpr int64_t kTogether = 1 << 14;  // results of rows that meet all columns in turn
 constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
@@ -67,6 +68,19 @@ template <class I> bool multiply_vector(const Csr<I>& m, const float* values, co
   return !bad;
 }
 
+// Whether a few rows, at three places, meet rows of x that lie together and in a near cache; of unsorted ones it is a guess.
+template <class I> bool is_band(const Csr<I>& m, int64_t first, int64_t last, int64_t few, int64_t width) {
+  for (int64_t place = 0; place < 3; ++place) {
+    const int64_t from = first + std::max<int64_t>(last - first - few, 0) * place / 2;
+    int64_t low = m.columns, high = 0;
+    for (int64_t r = from; r < std::min(from + few, last); ++r)
+      if (m.crow[r] < m.crow[r + 1])
+        low = std::min<int64_t>(low, m.col[m.crow[r]]), high = std::max<int64_t>(high, m.col[m.crow[r + 1] - 1] + 1);
+    if ((high - low) * width * int64_t(sizeof(float)) > kNear) return false;
+  }
+  return true;
+}
+
 template <class I> void spmm(const Args& args) {
   const auto values = args.tensor<const float>(2);
   const auto x = args.tensor<const float>(3);
@@ -76,21 +90,27 @@ template <class I> void spmm(const Args& args) {
   const bool is_vector = width == 1 && m.columns;
   if (!is_vector) check_columns(m);
   std::atomic<bool> good{true};
-  in_row_shares(m, 2 * (m.entries + m.rows) * width, [&](int64_t begin, int64_t end) {
-    int64_t j = 0;
+  in_row_shares(m, 2 * (m.entries + m.rows) * width, [&](int64_t first, int64_t last) {
     if (is_vector) {
-      if (!multiply_vector(m, values.data(), x.data(), out.data(), begin, end)) good = false;
+      if (!multiply_vector(m, values.data(), x.data(), out.data(), first, last)) good = false;
       return;
     }
-    const auto tile = [&](auto vectors, auto lanes) KW_INLINED {
-      multiply_columns<vectors.value>(m, values.data(), x.data(), out.data(), width, j, begin, end, lanes);
-      j += (vectors.value - 1) * W + lanes.count;
-    };
-    while (width - j >= 8 * W) tile(std::integral_constant<int, 8>{}, Full{});
-    if (width - j >= 4 * W) tile(std::integral_constant<int, 4>{}, Full{});
-    if (width - j >= 2 * W) tile(std::integral_constant<int, 2>{}, Full{});
-    if (width - j >= W) tile(std::integral_constant<int, 1>{}, Full{});
-    if (width > j) tile(std::integral_constant<int, 1>{}, Part{static_cast<int>(width - j)});
+    // All rows meet some columns of x; of a band, whose rows meet the same rows of x as the next, some rows meet all columns.
+    const int64_t few = std::max<int64_t>(kTogether / std::max<int64_t>(width, 1), 16);
+    const int64_t some = is_band(m, first, last, few, width) ? few : std::max<int64_t>(last - first, 1);
+    for (int64_t begin = first; begin < last; begin += some) {
+      int64_t j = 0;
+      const auto tile = [&](auto vectors, auto lanes) KW_INLINED {
+        const int64_t end = std::min(begin + some, last);
+        multiply_columns<vectors.value>(m, values.data(), x.data(), out.data(), width, j, begin, end, lanes);
+        j += (vectors.value - 1) * W + lanes.count;
+      };
+      while (width - j >= 8 * W) tile(std::integral_constant<int, 8>{}, Full{});
+      if (width - j >= 4 * W) tile(std::integral_constant<int, 4>{}, Full{});
+      if (width - j >= 2 * W) tile(std::integral_constant<int, 2>{}, Full{});
+      if (width - j >= W) tile(std::integral_constant<int, 1>{}, Full{});
+      if (width > j) tile(std::integral_constant<int, 1>{}, Part{static_cast<int>(width - j)});
+    }
   });
   if (!good) check_columns(m);
 }
