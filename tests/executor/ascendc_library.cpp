@@ -41,6 +41,7 @@ constexpr uint32_t kRow[] = {1, 32}, kColumn[] = {16, 1}, kWhole[] = {16, 32}, k
 THROUGH(tanh_all, float, Tanh(c, a))
 THROUGH(tanh_some, half, Tanh(c, a, work, 100))
 THROUGH(sigmoid_some, float, Sigmoid(c, a, 100))
+THROUGH(sigmoid_all, float, Sigmoid(c, a, work))
 THROUGH(sums, float, Sum(c, a, work, SumParams{16, 32, 30}))
 THROUGH(means, half, Mean(c, a, MeanParams{16, 32, 30}))
 THROUGH(broadcast_row, float, BroadCast<float, 2, 0>(c, a, kWhole, kRow, work))

@@ -36,6 +36,7 @@ def x():
 
 def test_functions_are_of_as_many_elements_as_are_named(through, x):
     torch.testing.assert_close(through("tanh_all", x), x.tanh())
+    torch.testing.assert_close(through("sigmoid_all", x), x.sigmoid())
     for name, given, expected in (("tanh_some", x.half(), x.half().tanh()), ("sigmoid_some", x, x.sigmoid())):
         found = through(name, given).flatten()
         torch.testing.assert_close(found[:100], expected.flatten()[:100])

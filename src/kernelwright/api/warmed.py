@@ -1,17 +1,21 @@
 """Starts what workers are forked from before anything of torch is imported here, so that both import it at once."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from ..config import Settings
 from ..sandbox import Zygotes
+from ..system.landlock import gpu_paths
 
 __all__ = ["warmed"]
 
 
 @contextmanager
-def warmed() -> Iterator[Zygotes]:
+def warmed(language: str = "") -> Iterator[Zygotes]:
     """Yield what `judge` and `judging` fork workers from; enter it before `api.judge` is imported.
+
+    Args:
+        language: That of the candidates, where it is known: for `cuda` the executor is built meanwhile, once.
 
     Example:
         >>> with warmed() as zygotes:
@@ -20,4 +24,13 @@ def warmed() -> Iterator[Zygotes]:
     """
     with Zygotes(Settings.from_environment()) as zygotes:
         zygotes.begin()
-        yield zygotes
+        with _building(language):
+            yield zygotes
+
+
+def _building(language: str) -> AbstractContextManager[None]:
+    if language != "cuda" or gpu_paths():
+        return nullcontext()
+    from ..executor.ahead import building
+
+    return building()

@@ -71,7 +71,8 @@ def judge(
     from ._console import reporting
 
     common, taken = common or Common(), taken or Taken()
-    with warmed() as zygotes, reporting(common, Budget(), resumes=False) as on_event:
+    known = language or ("cuda" if candidate.endswith(".cu") else "")
+    with warmed(known) as zygotes, reporting(common, Budget(), resumes=False) as on_event:
         from ..api.judge import given, judging
         from ..api.judge import judge as judge_once
 

@@ -4,8 +4,8 @@
 // Only the operands are checked: each is read or written as one instruction would, and a buffer to work in is taken as
 // written, with nothing known in it.
 //
-// Forms are those that NPUKernelBench's operators call; shapes and alignment that are asked for here were not compared with
-// the pages of the Ascend C API reference.
+// Sum and Mean are those of the Ascend C API reference (CANN 8.0, pages Sum and Mean: outter, inner and n), Sigmoid has the
+// forms of its page. Tanh and BroadCast are as NPUKernelBench's operators call them, and were not compared with their pages.
 
 namespace detail {
 template <typename T, typename U>
@@ -36,6 +36,11 @@ void works_in(const LocalTensor<T>& dst, const LocalTensor<U>& work, Where at, c
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& work, uint32_t count, KW_AT) { \
     detail::works_in(dst, work, KW_HERE, #Name);                                                                        \
     detail::unary(dst, src, int64_t{count}, KW_HERE, #Name, detail::Name##Lane<T>());                                   \
+  }                                                                                                                     \
+  template <typename T, bool isReuseSource = false>                                                                     \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& work, KW_AT) {            \
+    detail::works_in(dst, work, KW_HERE, #Name);                                                                        \
+    detail::unary(dst, src, int64_t{src.GetSize()}, KW_HERE, #Name, detail::Name##Lane<T>());                           \
   }                                                                                                                     \
   template <typename T, bool isReuseSource = false>                                                                     \
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, KW_AT) {                                              \

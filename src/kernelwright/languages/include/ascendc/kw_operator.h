@@ -29,7 +29,7 @@
   void set_##field(const type* values) { memcpy(field, values, sizeof(field)); }           \
   const type* get_##field() const { return field; }
 #define TILING_DATA_FIELD_DEF_STRUCT(type, field) type field{};
-#define END_TILING_DATA_DEF }
+#define END_TILING_DATA_DEF };
 #define REGISTER_TILING_DATA_CLASS(op, name) using KwTilingOf##op = name;
 #define GET_TILING_DATA_WITH_STRUCT(name, data, tiling)                  \
   name data;                                                             \
