@@ -57,7 +57,8 @@ Executed: `TPipe`, `TQue`, `TQueBind`, `TBuf`, `LocalMemAllocator`; `LocalTensor
 `DataCopyPad`, `SetAtomicAdd`; flags, `PipeBarrier`, `SyncAll`, `CrossCoreSetFlag`. Of the vector unit arithmetic,
 `Exp`, `Ln`, `Sqrt`, `Rsqrt`, `Reciprocal`, `Abs`, `Relu`, `LeakyRelu`, `And`, `Or`, `Not`, `Axpy`, `FusedMulAdd`,
 `Duplicate`, `Copy` and `Cast` in all modes, on the first elements or by masks, repeats and strides; `ReduceSum`,
-`ReduceMax`, `ReduceMin` and their forms by repeats (`WholeReduce...`), blocks and pairs; `Compare`, `Select`, `Brcb`,
+`ReduceMax`, `ReduceMin` and their forms by repeats (`WholeReduce...`, `GetReduceMaxMinCount`), blocks and pairs;
+`Compare`, `Select`, `Brcb`,
 `Gather`; `Tanh`, `Sigmoid`, `Sum`, `Mean`, `BroadCast`. Of the cube unit `DataCopy` into fractals, `LoadData`,
 `LoadDataWithTranspose`, `Mmad` with bias and sums, `Fixpipe` with conversion and ReLU;
 half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MODE)` has two vector cores with each
