@@ -160,7 +160,8 @@ class _Derivation:
     def _again(self, pinned: list[Workload], regimes: list[str]) -> list[Workload]:
         """Return for each regime a pinned workload in it, spread over those that are large enough to show it."""
         tried = [w for w in pinned if workload_elements(w) <= MOST_TRIED and _most_values(w)]
-        shown, found = [w for w in tried if _most_values(w) >= _TELLING] or tried, []
+        shown = [w for w in tried if _most_values(w) >= _TELLING] or tried
+        found: list[Workload] = []
         for i, regime in enumerate(regimes):
             first = len(shown) * i // len(regimes)
             places = (_named(w, w.split, regime, w.name) for w in (*shown[first:], *shown[:first]))
