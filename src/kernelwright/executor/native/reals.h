@@ -66,7 +66,9 @@ inline float to_float(float x) { return x; }
 inline double to_float(double x) { return x; }
 inline float to_float(bfloat x) { uint32_t u = uint32_t(x.u) << 16; float f; memcpy(&f, &u, 4); return f; }
 inline float to_float(half x) {
-#ifdef __F16C__
+#if defined(__F16C__) && !__has_builtin(__builtin_ia32_vcvtph2ps)  // a clang of late
+  return float(__builtin_bit_cast(_Float16, x.u));
+#elif defined(__F16C__)
   return __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){short(x.u)})[0];
 #else
   return float(Format<5, 10>::decode(x.u));

@@ -13,7 +13,14 @@ typedef uint16_t tile_half __attribute__((vector_size(64)));
 
 // Eight 16-bit elements as floats.
 inline f8 row_of(Element e, const uint16_t* u) {
-#ifdef __F16C__
+#if defined(__F16C__) && !__has_builtin(__builtin_ia32_vcvtph2ps256)  // a clang of late
+  typedef _Float16 h8 __attribute__((vector_size(16)));
+  if (e == F16) {
+    h8 v;
+    memcpy(&v, u, sizeof v);
+    return __builtin_convertvector(v, f8);
+  }
+#elif defined(__F16C__)
   typedef short s8 __attribute__((vector_size(16)));
   if (e == F16) {
     s8 v;
@@ -34,6 +41,11 @@ inline f8 row_of(Element e, const uint16_t* u) {
 
 // The 8 x 8 tile of a register with rows and columns exchanged.
 inline void turn(const void* tile, uint16_t* out) {
+#ifdef __clang__  // which has no shuffle by variables, and makes one of this
+  uint16_t in[64];
+  memcpy(in, tile, 128);
+  for (int i = 0; i < 64; i++) out[i] = in[i % 8 * 8 + i / 8];
+#else
   tile_half low, high, to_low, to_high;
   memcpy(&low, tile, 64);
   memcpy(&high, static_cast<const char*>(tile) + 64, 64);
@@ -41,6 +53,7 @@ inline void turn(const void* tile, uint16_t* out) {
   tile_half a = __builtin_shuffle(low, high, to_low), b = __builtin_shuffle(low, high, to_high);
   memcpy(out, &a, 64);
   memcpy(out + 32, &b, 64);
+#endif
 }
 
 // The same with each sum as a device takes it; of halves it is rounded once, to nearest.
