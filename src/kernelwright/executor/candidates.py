@@ -63,7 +63,7 @@ class Cuda(real_cuda.Cuda):
         """Compile for the targets, and without a GPU for the executor too."""
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
-        if candidate.style != "destination":
+        if real_cuda.by_python(candidate):
             return _python(nvcc, candidate, folder, deadline_s)
         ptx = flags_for(architecture(TARGET, candidate))
         with ThreadPoolExecutor(1) as pool, _cudart.linked(nvcc, folder) as runtime:
@@ -76,7 +76,7 @@ class Cuda(real_cuda.Cuda):
         if not executes():
             return super().load(candidate, artefact, outputs)
         _start(artefact)
-        if candidate.style != "destination":
+        if real_cuda.by_python(candidate):
             device().options = options()
             return _on_device(candidate, artefact)
         device().options = options()

@@ -114,7 +114,7 @@ class Cuda:
 
     def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile the sources that lie in the folder, into it."""
-        if candidate.style == "destination":
+        if not by_python(candidate):
             return compile_with(nvcc, candidate, folder, deadline_s)
         checked = check_python(candidate, ())
         if checked.status is not BuildStatus.OK:
@@ -127,7 +127,7 @@ class Cuda:
         """Load the library and return a `Destination` whose outputs are on the GPU; of a Python file its symbol."""
         if not torch.cuda.is_available():
             raise MissingToolError("a CUDA kernel needs an NVIDIA GPU to run; torch finds none here")
-        if candidate.style != "destination":
+        if by_python(candidate):
             hand_out(artefact)
             return load_symbol(candidate, artefact)
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
@@ -180,7 +180,21 @@ def compile_with(
     return Build(status=BuildStatus.OK, diagnostics=done.output, evidence=evidence, findings=tuple(findings))
 
 
+def by_python(candidate: Candidate) -> bool:
+    """Whether a candidate is a Python file, which builds its CUDA itself.
+
+    Example:
+        >>> from kernelwright.records import SourceFile
+        >>> source = SourceFile(path="k.py", text="")
+        >>> by_python(Candidate(sources=(source,), language="cuda", entry="k.py:run"))
+        True
+    """
+    return candidate.style != "destination" and candidate.entry.partition(":")[0].endswith(".py")
+
+
 def _problem(candidate: Candidate) -> str | None:
+    if candidate.style != "destination":
+        return f"a CUDA kernel is called in style 'destination', not {candidate.style!r}"
     if not any(s.path.endswith(".cu") for s in candidate.sources):
         return f"no CUDA file among {[s.path for s in candidate.sources]}; expected a name that ends in .cu"
     for flag in candidate.flags:
