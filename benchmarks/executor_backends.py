@@ -55,16 +55,8 @@ def _by_llvmlite(clang: list[str], folder: Path, into: Path, spent: dict[str, fl
 
     words = [word for word in clang if word != "-shared"]
     asked = [
-        *words,
-        _UNCHECKED,
-        "-Xclang",
-        "-disable-llvm-passes",
-        "-S",
-        "-emit-llvm",
-        "kernel.cpp",
-        "-o",
-        "kernel.ll",
-    ]
+        *words, _UNCHECKED, "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "kernel.cpp", "-o", "kernel.ll"
+    ]  # fmt: skip
     spent["intermediate_s"] = spent.get("intermediate_s", 0.0) + _ran(asked, folder)
     begun = time.thread_time()
     llvm.initialize_native_target()

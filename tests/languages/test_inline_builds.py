@@ -64,6 +64,12 @@ def test_each_extension_is_built_once_for_the_architectures_that_are_asked_for(b
     assert builds["env"]["TORCH_CUDA_ARCH_LIST"] == "9.0a;8.0"
 
 
+def test_the_same_sources_with_other_options_are_another_extension(builds, tmp_path):
+    fast = TOP.replace("functions=", "extra_cuda_cflags=['--use_fast_math'], functions=")
+    build_inline(candidate(TOP + fast), tmp_path, ["9.0"], 10)
+    assert len(set(builds["folders"])) == 2
+
+
 def test_what_does_not_compile_fails_the_build_unless_the_file_may_survive_it(builds, by_torch, tmp_path):
     builds["says"] = Finished(1, "g++ ...\nk.cu(1): error: no f\n", False, 0.1)
     failed = build_inline(candidate(TOP), tmp_path / "a", ["9.0"], 10)

@@ -1,6 +1,5 @@
 """Which other processes have a GPU open, as far as its driver tells."""
 
-import os
 import shutil
 import subprocess
 
@@ -9,14 +8,10 @@ import psutil
 _LIMIT_S = 10.0
 
 
-def others_on(device: str, ours: int | None = None) -> int:
+def others_on(device: str) -> int:
     """Return how many processes that are not of this one's tree compute on `cuda:N`.
 
     0 where the driver does not say, or names none of ours: inside of a container it may count in numbers of its own.
-
-    Args:
-        device: As torch names it.
-        ours: The root of our tree, by default this process.
 
     Example:
         >>> others_on("cpu")
@@ -32,6 +27,6 @@ def others_on(device: str, ours: int | None = None) -> int:
     except (OSError, subprocess.SubprocessError):
         return 0
     found = {int(line) for line in said.split() if line.isdigit()}
-    root = psutil.Process(ours or os.getpid())
+    root = psutil.Process()
     known = found & {root.pid, *(child.pid for child in root.children(recursive=True))}
     return len(found - known) if known else 0

@@ -60,9 +60,10 @@ def calls_in(text: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def key_of(call: Mapping[str, Any]) -> str:
-    """Name what a call of `load_inline` builds."""
+    """Name what a call of `load_inline` builds: by its sources, functions and options."""
     parts = [part for name in _SOURCES for part in (*texts(call.get(name)), "--")]
-    return content_key(*parts[:-1])
+    options = [json.dumps([name, call[name]], default=str) for name in _OPTIONS if name in call]
+    return content_key(*parts[:-1], *options)
 
 
 def texts(value: Any) -> Sequence[str]:

@@ -17,6 +17,7 @@ import torch
 
 from ._channel import Message, encode
 from ._confinement import Confinement
+from ._cuda import is_gpu
 from ._lockdown import close, default_signals, take_descriptors
 from ._probe import probe
 from ._self_report import WITNESS
@@ -96,7 +97,7 @@ class Worker:
             torch.set_num_threads(request["threads"])
         torch.set_grad_enabled(False)
         _seed(int.from_bytes(os.urandom(7), "little"))
-        if request["exact"]:
+        if is_gpu(request["device"]):
             torch.backends.cudnn.allow_tf32 = False  # torch ships with it on, for convolutions
         WITNESS.remember_settings()
         return self._holder.load(request, Path(self._build))

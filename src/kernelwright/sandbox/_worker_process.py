@@ -58,10 +58,8 @@ class WorkerProcess:
     def load(self, payload: Payload, threads: int, deadline_s: float) -> Loaded:
         """Load the payload; `Pool.worker` has done so already."""
         seed = secrets.randbits(48)
-        self.on_gpu = _cuda.is_gpu(payload.device)
         message: Message = {
             "op": "load",
-            "exact": self.on_gpu,
             "seed": seed,
             "candidate": payload.candidate.model_dump(mode="json"),
             "init": list(payload.init),
@@ -76,6 +74,7 @@ class WorkerProcess:
             "counted": payload.counted,
             "alone": None if payload.alone is None else asdict(payload.alone),
         }
+        self.on_gpu = _cuda.is_gpu(payload.device)
         self.reads_frozen = self.reads_frozen and not self.on_gpu
         start = time.perf_counter_ns()
         if payload.watched:

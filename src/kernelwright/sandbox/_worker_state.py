@@ -71,7 +71,7 @@ class WorkerState:
         """What of the arenas each set's arguments are copies of; none on a CPU."""
         self._next_set = 1
         self._state: dict[str, Tensor] = {}
-        self._made_with: frozenset[str] | None = None
+        self._made_with: frozenset[str] = frozenset()
         self._kept: list[tuple[Any, tuple[Any, ...]]] = []
         self._untouched: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -225,7 +225,7 @@ class WorkerState:
         """Say what one call's outputs are."""
         result, arguments = self._kept[index]
         tensors = flatten(result)
-        inputs = [span(t) for t in _tensors([*arguments, *self._module_state()])]
+        inputs = [span(t) for t in _tensors([*arguments, *self._module_state().values()])]
         return {"facts": [asdict(output_fact(t, n, inputs, tensors)) for n, t in enumerate(tensors)]}
 
     def state(self, capacity: int) -> Message:
@@ -242,8 +242,7 @@ class WorkerState:
         """
         given = {name: self._slot(slot, []).contiguous().clone() for name, slot in tensors}
         current = self._current_state()
-        whole = self._kernel.state_dict() if self._style == "module" else {}  # type: ignore[union-attr]  # it is a torch module
-        kept = {n: t for n, t in whole.items() if n in own or n not in current}
+        kept = {n: t for n, t in self._module_state().items() if n in own or n not in current}
         current = {n: t for n, t in current.items() if n not in own}
         if self._style == "module" or current:
             _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
@@ -277,7 +276,7 @@ class WorkerState:
     def release(self) -> Message:
         """Fill what is kept with poison, then drop it, and every argument set."""
         held = [a for _, arguments in self._sets.values() for a in arguments]
-        reserved = Spans(map(span, _tensors([*held, *self._module_state(), *self._state.values()])))
+        reserved = Spans(map(span, _tensors([*held, *self._module_state().values(), *self._state.values()])))
         for result, _ in self._kept:
             for tensor in _tensors(result):
                 if not reserved.meet(*span(tensor)):
@@ -333,8 +332,11 @@ class WorkerState:
                 target.view(tensor.shape).copy_(tensor.detach())
         return {"needs": end, "offsets": offsets}
 
-    def _module_state(self) -> list[Tensor]:
-        return list(self._kernel.state_dict().values()) if self._style == "module" else []  # type: ignore[union-attr]  # it is a torch module
+    def _module_state(self) -> dict[str, Tensor]:
+        """Return a module's parameters and buffers, those that its calls added too; none of anything else."""
+        if self._style != "module" or self._kernel is None:
+            return {}
+        return dict(self._kernel.state_dict())  # type: ignore[attr-defined]  # by the style it has it
 
     def _described(self) -> list[Any]:
         """Describe a module's state as it was made; of lazy layers, which have no sizes yet, nothing."""
@@ -345,8 +347,7 @@ class WorkerState:
         """Return parameters and buffers that it was made with; what a module adds in its calls is its own affair."""
         if self._style != "module" or self._kernel is None:
             return self._state
-        held = self._kernel.state_dict()  # type: ignore[attr-defined]  # by the style it has it
-        return {n: t for n, t in held.items() if self._made_with is None or n in self._made_with}
+        return {n: t for n, t in self._module_state().items() if n in self._made_with}
 
 
 def _require_fit(current: dict[str, Tensor], given: dict[str, Tensor]) -> None:
