@@ -36,7 +36,8 @@ def test_optional_tools_are_hidden_and_the_others_found(tmp_path: Path) -> None:
 
 def test_what_is_named_exists() -> None:
     check = _check()
-    assert [p for p in check.QUICK_TESTS if not (ROOT / p.partition("::")[0]).exists()] == []
+    named = (*check.QUICK_TESTS, *check.LAYERS)
+    assert [p for p in named if not (ROOT / p.partition("::")[0]).exists()] == []
     assert [n for n in check.SLICE if not any((ROOT / "tests/adversarial/exploits").glob(f"{n}.*"))] == []
     modules = {module for module, *_ in check.LONG.values()} - {"pytest", "kernelwright"}
     assert [m for m in modules if not (ROOT / f"{m.replace('.', '/')}.py").exists()] == []

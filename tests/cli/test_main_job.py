@@ -231,7 +231,7 @@ def test_interrupt_keeps_everything_and_resume_goes_on(folder):
 def test_an_improved_kernel_is_packaged_and_the_package_works(folder):
     """Twelve small eager operations against one kernel: a certain win."""
     code, out, err = call(
-        folder, "optimize", "chain.py", "--evaluations", "2", "--proposer", "library", "--language", "cpp",
+        folder, "optimize", "chain.py", "--evaluations", "1", "--proposer", "library", "--language", "cpp",
         "--baseline", "eager", "--json", store="certain",
     )  # fmt: skip
     assert code == 0, err

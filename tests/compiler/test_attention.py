@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from tests.compiler.narrower import EIGHT, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_products import built
 from torch.nn import functional as F
@@ -94,7 +95,12 @@ CASES = {
     "decode_masked": (lambda q, k, v, m: hidden(q, k, v, m > 0), [FEW, K, K, (2, 1, 3, KEYS)]),
 }  # fmt: skip
 """A function and the shapes of its arguments; rows and keys end within tiles, and are few where they are said to be."""
-BUILDS = {"all": (), "eight": ("-mno-avx512f",)}
+SOME = (
+    "lines", "causal", "window", "added", "chosen", "bias", "grouped", "heads", "turned_keys", "before", "decode",
+    "decode_masked",
+)  # fmt: skip
+"""One of each kind, for a run in which the others would take long and guard little."""
+BUILDS = {"some": ((), SOME), **differing({"all": ((), (*CASES,)), "eight": (EIGHT, (*CASES,))})}
 
 
 def state_of(case, dtype="float32"):
@@ -115,16 +121,19 @@ def drawn(case):
     return tensors
 
 
-@pytest.mark.parametrize("width", ["all", pytest.param("eight", marks=pytest.mark.long)])
-def test_every_attention_is_right(width):
-    states = {case: state_of(case) for case in CASES}
+@pytest.mark.parametrize(
+    "build", [pytest.param(n, marks=pytest.mark.long if n != "some" else ()) for n in BUILDS]
+)
+def test_every_attention_is_right(build):
+    flags, cases = BUILDS[build]
+    states = {case: state_of(case) for case in cases}
     programs = {
         case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
         for case, s in states.items()
     }
-    library = built(programs, *BUILDS[width])
-    for case, (function, _) in CASES.items():
-        tensors = drawn(case)
+    library = built(programs, *flags)
+    for case in cases:
+        function, tensors = CASES[case][0], drawn(case)
         wanted = function(*(x.double() for x in tensors))
         output = torch.full(tuple(wanted.shape), 7.0)
         library.get_function(case)(*tensors, output)
@@ -235,7 +244,7 @@ seen."""
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=pytest.mark.long if c in ("window", "added") else ()) for c in MASKED]
+    "case", [pytest.param(c, marks=pytest.mark.long if c != "causal" else ()) for c in MASKED]
 )
 def test_tiles_that_a_mask_hides_cost_nothing_unless_something_there_is_not_finite(case, one_thread):
     function, most = MASKED[case]

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from tests.compiler.narrower import EIGHT, FOUR, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_convolve import inputs_of
 from tests.compiler.test_products import built
@@ -58,11 +59,10 @@ CASES = {
     "excited": (excited, [(2, 8, 5, 6)], [(20, 8, 1, 1), (20, 20, 1, 1), (9, 20, 1, 1)]),
 }  # fmt: skip
 """A function, shapes of arguments and of weights."""
+LESS = ["odd", "grouped", "depthwise", "volume", "chain"]
 BUILDS = {
     "few": ((), ["stride", "deep"]),
-    "all": ((), list(CASES)),
-    "eight": (("-mno-avx512f",), ["odd", "grouped", "depthwise", "volume", "chain"]),
-    "four": (("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"), ["dilated", "chain"]),
+    **differing({"all": ((), list(CASES)), "eight": (EIGHT, LESS), "four": (FOUR, ["dilated", "chain"])}),
 }
 """Vectors of what the machine has, of 8 and of 4 floats."""
 
@@ -162,6 +162,7 @@ def test_weights_that_do_not_lie_in_panels_are_refused():
         cpp.source(lower(graph, state.decisions))
 
 
+@pytest.mark.long
 def test_the_search_tries_a_chain():
     graph = weighed(*CASES["chain"])
     assert any("channels-last(all)" in leaf.state.text for leaf in beam(graph, depth=1))

@@ -46,7 +46,13 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("form", LAYERS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(n, marks=pytest.mark.long if n not in ("plain", "rotated and shared") else ())
+        for n in LAYERS
+    ],
+)
 def test_attention_stays_one_pass_between_products_in_panels(form):
     options = LAYERS[form]
     narrow = WIDTH // options.get("shared", 1)

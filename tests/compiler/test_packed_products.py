@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.compiler.narrower import EIGHT, FOUR, NO_PAIRS, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_products import built
 from tests.compiler.test_weights import drawn, loaded, weighed
@@ -60,11 +61,7 @@ CASES = {
     ),
 }  # fmt: skip
 """A function, shapes of arguments and of weights, the action whose product is multiplied."""
-BUILDS = {
-    "all": (),
-    "eight": ("-mno-avx512f",),
-    "four": ("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"),
-}
+BUILDS = differing({"all": (), "eight": EIGHT, "four": FOUR})
 """Vectors of what the machine has, of 8 and of 4 floats."""
 
 
@@ -91,7 +88,13 @@ def test_every_tail_is_multiplied(width):
 
 
 @pytest.mark.parametrize(
-    ("inner", "columns", "apart"), [(512, 64, 128), (256, 64, 128), (512, 80, 256), (512, 48, 512)]
+    ("inner", "columns", "apart"),
+    [
+        (512, 80, 256),
+        pytest.param(512, 64, 128, marks=pytest.mark.long),
+        pytest.param(256, 64, 128, marks=pytest.mark.long),
+        pytest.param(512, 48, 512, marks=pytest.mark.long),
+    ],
 )
 def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(inner, columns, apart):
     """Which elements are summed apart shows: ones vanish in a sum that 2**24 comes first in, and in no other.
@@ -106,7 +109,7 @@ def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(
         State(graph, graph), BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(State(graph, graph))))
     )
     found = {}
-    for name, flags in {"eight": ("-mno-avx512f",), "four": BUILDS["four"]}.items():
+    for name, flags in {"eight": EIGHT, "four": FOUR}.items():
         program = dataclasses.replace(lower(state.graph, state.decisions), name="deep")
         library = built({"deep": (state.graph, program)}, *flags)
         output = torch.empty(13, columns)
@@ -115,9 +118,8 @@ def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(
     assert found == {"eight": {held + inner - apart}, "four": {held}}
 
 
-@pytest.mark.parametrize("pairs", [True, False])
-def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(pairs):
-    flags = () if pairs else ("-mno-avx512bf16",)
+@pytest.mark.parametrize("flags", differing({"pairs": (), "none": NO_PAIRS}).values(), ids=str)
+def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(flags):
     states = {case: state_of(case, "bfloat16") for case in CASES}
     programs = {
         case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
@@ -133,7 +135,7 @@ def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(pairs):
     output = torch.full((31, 96), float("nan"), dtype=torch.bfloat16)
     denormal, large, bias = torch.full((31, 40), 2.0**-130), torch.full((96, 40), 2.0**120), torch.zeros(96)
     library.get_function("several_tiles")(*(x.bfloat16() for x in (denormal, large, bias)), output)
-    by_pairs = pairs and "avx512_bf16" in detect("cpu").vector_units
+    by_pairs = not flags and "avx512_bf16" in detect("cpu").vector_units
     assert bool((output == 0).all()) == by_pairs, "the instruction counts denormals as zero"
 
 

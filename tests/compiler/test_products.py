@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from tests.compiler.narrower import NO_PAIRS, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
 from torch.nn import functional as F
 
@@ -124,7 +125,7 @@ OF_PAIRS = {
 }
 
 
-@pytest.mark.parametrize("flags", [(), ("-mno-avx512bf16",)])
+@pytest.mark.parametrize("flags", differing({"pairs": (), "none": NO_PAIRS}).values(), ids=str)
 def test_two_factors_of_bfloat16_are_multiplied_by_pairs_where_the_machine_can(flags):
     programs = {}
     for case, (function, shapes, tiling) in OF_PAIRS.items():

@@ -74,7 +74,9 @@ def drawn(graph):
     return [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(n, marks=pytest.mark.long if n == "slices" else ()) for n in CASES]
+)
 def test_strips_mean_what_the_whole_means_and_store_no_product(case):
     before, state = stripped(case, IMAGES.get(case, "panels"))
     program = in_small_strips(state)

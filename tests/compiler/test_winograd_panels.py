@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.compiler.narrower import EIGHT, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_convolve import inputs_of
 from tests.compiler.test_products import built
@@ -50,8 +51,7 @@ OTHERS = {
 """An action, and such a case."""
 BUILDS = {
     "few": ((), ["slices", "row", "phases"]),
-    "all": ((), [*OTHERS, *CASES]),
-    "eight": (("-mno-avx512f",), ["odd", "many", *OTHERS]),
+    **differing({"all": ((), [*OTHERS, *CASES]), "eight": (EIGHT, ["odd", "many", *OTHERS])}),
 }
 """Vectors of what the machine has, and of 8 floats."""
 NUMERICS = {

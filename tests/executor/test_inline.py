@@ -117,6 +117,7 @@ def test_what_the_small_torch_lacks_is_refused_by_line():
     assert "erfinv" in build.diagnostics
 
 
+@pytest.mark.long
 def test_headers_that_a_source_does_not_use_are_left_out_and_those_that_it_uses_are_there(load):
     assert headers_left_out(CANDIDATE) == ["-DKW_NO_HALVES", "-DKW_FEW_HEADERS"]
     words = CANDIDATE.replace(
@@ -137,6 +138,7 @@ def translated(ptx):
     return [translate(module._parsed, module._layout, name).source for name in module]
 
 
+@pytest.mark.long
 def test_kernels_are_handed_on_while_the_host_half_is_compiled(tmp_path):
     (call,), told = calls_in(CANDIDATE), []
     made, library = (tmp_path / f"{key_of(call)}{ending}" for ending in (".o", ".so"))

@@ -11,6 +11,9 @@ from .packed import FAMILIES
 from .reals import NAN
 from .semantics import ptx, value
 
+COUNT = 24
+"""Instructions of a family; `check.py long instructions` draws 2,000 and more."""
+
 
 def mismatches(cases, rng):
     """Execute cases on 32 lanes of random operands; return what differs from its meaning."""
@@ -43,7 +46,7 @@ def mismatches(cases, rng):
 @pytest.mark.parametrize("family", dict.fromkeys(FAMILIES), ids=lambda f: f.__name__)
 def test_random_instructions(family):
     rng = random.Random(7)
-    cases = list({c.text: c for c in (family(rng) for _ in range(60))}.values())
+    cases = list({c.text: c for c in (family(rng) for _ in range(COUNT))}.values())
     assert mismatches(cases, rng) == []
 
 

@@ -11,7 +11,7 @@ from .fragments import lanes
 HOWS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}
 
 
-@pytest.mark.parametrize("kind", ["f16x2", "bf16x2"])
+@pytest.mark.parametrize("kind", ["f16x2", pytest.param("bf16x2", marks=pytest.mark.long)])
 def test_pairs_of_halves_are_compared_each_by_itself(kind):
     dtype = torch.float16 if kind == "f16x2" else torch.bfloat16
     values = torch.randint(-2, 3, (2, 64)).to(dtype)

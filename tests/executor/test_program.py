@@ -234,6 +234,7 @@ extern "C" int run(float* x, unsigned long long columns) {
 """
 
 
+@pytest.mark.long
 def test_a_host_makes_tensor_maps_and_launches_clusters(tmp_path):
     (tmp_path / "tiles").mkdir()
     (tmp_path / "tiles" / "box.h").write_text("constexpr unsigned BOX = 8;\n")

@@ -57,20 +57,24 @@ def test_add(dtype):
     assert torch.equal(out, x + y)
 
 
-@pytest.mark.parametrize("n", [1000, 37])
+@pytest.mark.parametrize("n", [37, pytest.param(1000, marks=pytest.mark.long)])
 def test_softmax(n):
     x, out = torch.randn(6, n), torch.empty(6, n)
     run(kernels.softmax, (6,), (x, Uninitialised(out), n, n), {"BLOCK": triton.next_power_of_2(n)})
     close(out, torch.softmax(x.double(), 1), 1e-6)
 
 
+@pytest.mark.long
 def test_layer_norm():
     x, w, b, out = torch.randn(5, 300), torch.randn(300), torch.randn(300), torch.empty(5, 300)
     run(kernels.layer_norm, (5,), (x, w, b, Uninitialised(out), 300, 1e-5), {"BLOCK": 512})
     close(out, torch.nn.functional.layer_norm(x.double(), (300,), w.double(), b.double(), 1e-5), 1e-6)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 2**-8), (torch.float32, 2**-9)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.bfloat16, 2**-8), pytest.param(torch.float32, 2**-9, marks=pytest.mark.long)],
+)
 def test_matrix_products_on_tensor_cores(dtype, tolerance):
     m, n, k = 96, 80, 112
     a, b, c = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype), torch.empty(m, n, dtype=dtype)
@@ -83,6 +87,7 @@ def test_matrix_products_on_tensor_cores(dtype, tolerance):
     assert any(name.startswith("cp.async") for name in done.counters.instructions)
 
 
+@pytest.mark.long
 def test_a_transposed_operand():
     a, b, c = torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16(), torch.empty(64, 64)
     strides = (1, 64, 64, 1, 64, 1)
@@ -97,7 +102,11 @@ def test_a_transposed_operand():
 
 @pytest.mark.parametrize(
     ("dtype", "turned", "tolerance"),
-    [(torch.float16, 0, 1e-6), (torch.bfloat16, 1, 1e-6), (torch.float32, 0, 2**-9)],
+    [
+        pytest.param(torch.float16, 0, 1e-6, marks=pytest.mark.long),
+        (torch.bfloat16, 1, 1e-6),
+        pytest.param(torch.float32, 0, 2**-9, marks=pytest.mark.long),
+    ],
 )
 def test_products_of_warp_groups(dtype, turned, tolerance):
     a, b, c = torch.randn(128, 96).to(dtype), torch.randn(96, 128).to(dtype), torch.empty(128, 128)
@@ -108,11 +117,13 @@ def test_products_of_warp_groups(dtype, turned, tolerance):
     assert any(name.startswith("wgmma.mma_async") for name in done.counters.instructions)
 
 
-@pytest.mark.parametrize("made", ["by the host", "by the kernel"])
+@pytest.mark.parametrize("made", ["by the kernel", pytest.param("by the host", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("dtype", "blocks"),
-    [(torch.bfloat16, (128, 64, 32)), (torch.float16, (64, 128, 16))],
-    ids=["bf16", "f16"],
+    [
+        pytest.param(torch.bfloat16, (128, 64, 32), id="bf16"),
+        pytest.param(torch.float16, (64, 128, 16), id="f16", marks=pytest.mark.long),
+    ],
 )
 def test_products_whose_tiles_are_copied_by_tensor_maps(dtype, blocks, made):
     m, n, k = 160, 128, 96

@@ -184,7 +184,7 @@ extern "C" __global__ void says(const int* x) {
 
 
 @pytest.mark.needs("nvcc")
-@pytest.mark.parametrize(("m", "n"), [(16, 16), (32, 8)])
+@pytest.mark.parametrize(("m", "n"), [(16, 16), pytest.param(32, 8, marks=pytest.mark.long)])
 def test_a_product_in_cuda(m, n):
     a, b, c = torch.randn(m, 48).half(), torch.randn(n, 48).half(), torch.empty(m, n)
     module = load_cuda(CUDA)

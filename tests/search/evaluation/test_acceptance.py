@@ -32,8 +32,6 @@ from kernelwright.search.evaluation.acceptance import Acceptance
 from kernelwright.search.session._result import judgement_of
 from kernelwright.tasks import Problem, load_task
 
-pytestmark = pytest.mark.alone
-
 SLOW = """
 import torch
 import torch.nn as nn
@@ -81,6 +79,7 @@ TWICE = made(
 WRONG = made("def run(x):\n    return x * 199\n")
 
 
+@pytest.mark.alone
 def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
     found = judge.accept(*FAST)
     assert found.decision.status == "improved", (found.decision, found.verdict.findings)
@@ -95,6 +94,7 @@ def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_sizes_around_an_accepted_kernel_are_opened_in_a_step_of_their_own(judge, monkeypatch):
     name = judge.problem.task.workloads[0].name
     found = judge.accept(*FAST)
@@ -114,6 +114,7 @@ def test_sizes_around_an_accepted_kernel_are_opened_in_a_step_of_their_own(judge
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch):
     name = judge.problem.task.workloads[0].name
     planted, right = (
@@ -309,6 +310,7 @@ def test_baselines_are_prepared_for_once_a_candidate_is_built(tmp_path, monkeypa
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_path):
     (tmp_path / "doubled.py").write_text(TWO_SIZES)
     problem = Problem(load_task(str(tmp_path / "doubled.py")))
@@ -352,6 +354,7 @@ class Planted:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain(judge, monkeypatch):
     regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
     measured = Planted(judge, {regime.name: 0.45})
@@ -373,6 +376,7 @@ def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain
     assert [phase for phase, _ in measured.asked][:3] == ["refuter", "measure", "confirm"]
 
 
+@pytest.mark.alone
 def test_a_slow_regime_that_keeps_half_the_speed_is_a_caveat_on_the_sheet(judge, monkeypatch):
     regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
     monkeypatch.setattr(judge, "_measure", Planted(judge, {regime.name: 0.6}))

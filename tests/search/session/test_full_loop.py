@@ -8,8 +8,6 @@ from kernelwright.search.evaluation import acceptance
 from kernelwright.store import Store
 from kernelwright.testing import ScriptedModel
 
-pytestmark = pytest.mark.alone
-
 TASK = """
 import torch
 import kernelwright as kw
