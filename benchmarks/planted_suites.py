@@ -124,6 +124,13 @@ _LISTED = _TESTED.replace("#" * 66, "#" * 146)
 _RECORDED = f"""Operator: aten._softmax.default
 cnt: 1, ((T([{_ROWS}, {_COLUMNS}], f32), -1, False), {{}})
 """
+_MANIFEST = "tolerance:\n  torch.float32: 1.0e-4\nforbidden: []\n"
+_SET_UP = f"""import torch
+
+
+def setup_planted(input):
+    return torch.rand({_ROWS}, {_COLUMNS}), lambda x: $operator
+"""
 _CALLED = """
 
 planted_kernel = ModelNew()
@@ -197,6 +204,21 @@ FORMS = {
         },
         1, function="aten__softmax_default", cheats=("tritonbench",), operators=("softmax",),
         problem=("aten__softmax_default", "tritonbench/data/input_configs/planted/calls.txt"),
+    ),
+    "kernelbench-v3": Form({"benchmarks/v3/problems/level1/90_Planted.py": _MODEL}, 5, 42, cheats=("modules",)),
+    "kernelbench-hard": Form(
+        {
+            "benchmarks/hard/problems-h100/90_planted/reference.py": _MODEL,
+            "benchmarks/hard/problems-h100/90_planted/problem.yaml": _MANIFEST,
+        },
+        3, 42, cheats=("modules",),
+    ),
+    "liger": Form(
+        {"benchmark/scripts/benchmark_planted.py": _SET_UP}, 1, 42, cheats=("modules",), one_size=True,
+    ),
+    "backendbench-traced": Form(
+        {"traces/planted.txt": _RECORDED}, 1, function="_softmax__default_kernel_impl", cheats=("flashinfer-bench",),
+        operators=("softmax",), problem=("_softmax__default", "traces/planted.txt"),
     ),
     "backendbench": Form(
         {}, 1, function="tanh__default_kernel_impl", cheats=("flashinfer-bench",), operators=("tanh",),

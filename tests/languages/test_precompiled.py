@@ -53,6 +53,14 @@ class TestBuilds:
         assert [build.status for build in builds] == [BuildStatus.OK, BuildStatus.OK], builds[0].diagnostics
         assert len(commands) == len(_kept(fresh)) == 1
 
+    def test_kernels_of_one_file_that_differ_in_a_macro_share_it_and_it_is_read(self, fresh):
+        """A macro that the headers do not mention; one that they do makes another form."""
+        for flags, forms in ((("-DFIRST=3",), 1), (("-DSECOND",), 1), (("-DTWICE",), 2)):
+            header = INNER.model_copy(update={"text": f"{INNER.text}#ifdef TWICE\n#define TWO 2\n#endif\n"})
+            given = _candidate("two() + FIRST" if "-DFIRST=3" in flags else "two()", OUTER, header)
+            build = Cpp(fresh).build(given.model_copy(update={"flags": (*flags, "-Winvalid-pch", "-Werror")}))
+            assert (build.status, len(_kept(fresh))) == (BuildStatus.OK, forms), build.diagnostics
+
     def test_it_is_what_the_compiler_reads(self, fresh):
         """What stands in the header's text is not looked at again: here the form is of another text."""
         assert Cpp(fresh).build(_candidate()).status is BuildStatus.OK

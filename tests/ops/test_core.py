@@ -180,7 +180,7 @@ def test_without_a_compiler_the_reference_runs_and_says_so(tmp_path):
 def test_the_first_use_builds_with_one_line_and_the_second_is_silent(tmp_path):
     first, second = (run_in(NEAREST, KERNELWRIGHT_CACHE=str(tmp_path)) for _ in range(2))
     assert first.stdout == second.stdout == "kernel\n"
-    assert first.stderr == "kernelwright: building kmeans for this processor (once)\n"
+    assert first.stderr == "kernelwright: building kmeans_assign for this processor (once)\n"
     assert second.stderr == ""
 
 

@@ -85,6 +85,8 @@ def _made(
     headers: Sequence[SourceFile], words: Sequence[str], toolchain: str, home: Path, deadline_s: float
 ) -> Path | None:
     """Return the precompiled form, made if there is none yet; None if it does not compile alone."""
+    texts = "".join(header.text for header in headers)
+    words = [word for word in words if not _is_of_others(word, texts)]
     entry = home / content_key(toolchain, *words, *(text for h in headers for text in (h.path, h.text)))
     made = entry / "header.gch"
     if not entry.is_dir():
@@ -106,6 +108,17 @@ def _made(
     with contextlib.suppress(OSError):
         os.utime(entry)
     return made if made.is_file() else None
+
+
+def _is_of_others(word: str, texts: str) -> bool:
+    """Tell whether a word of a command defines a macro that no header mentions: kernels of one file differ in these.
+
+    Example:
+        >>> _is_of_others("-DKW_WITH_f=0,", "#ifdef KW_SOME"), _is_of_others("-DKW_SOME", "#ifdef KW_SOME")
+        (True, False)
+    """
+    name = word.removeprefix("-D").partition("=")[0]
+    return word.startswith("-D") and not re.search(rf"\b{re.escape(name)}\b", texts)
 
 
 def _sweep(home: Path) -> None:

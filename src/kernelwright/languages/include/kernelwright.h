@@ -358,8 +358,18 @@ inline int call(void (*body)(const Args&), const TVMFFIAny* values, int32_t size
 }  // namespace detail
 }  // namespace kw
 
-// Defines and exports a kernel; the body that follows sees its arguments as `args`.
-#define KW_KERNEL(name)                                                                         \
+// Defines and exports a kernel; the body that follows sees its arguments as `args`. With KW_SOME, those whose
+// KW_WITH_name is `0,` alone: the bodies of others are templates that nothing instantiates, and cost no compilation.
+#ifdef KW_SOME
+#define KW_KERNEL(name) KW_CHOSEN_(KW_WITH_##name KW_EXPORTED_, KW_LEFT_OUT_, 0)(name)
+#else
+#define KW_KERNEL(name) KW_EXPORTED_(name)
+#endif
+#define KW_CHOSEN_(...) KW_SECOND_(__VA_ARGS__)
+#define KW_SECOND_(first, second, ...) second
+#define KW_LEFT_OUT_(name) \
+  template <class> [[maybe_unused]] static void kw_body_##name(const ::kw::Args& args)
+#define KW_EXPORTED_(name)                                                                      \
   static void kw_body_##name(const ::kw::Args& args);                                           \
   extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##name(void*, const TVMFFIAny* values, int32_t size, \
                                                      TVMFFIAny* result) {                       \

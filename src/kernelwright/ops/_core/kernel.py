@@ -1,4 +1,7 @@
-"""Kernel: C++ source, the headers it includes and compile-time parameters; built once into the cache, then loaded."""
+"""Kernel: C++ source, the headers it includes and compile-time parameters; each of its kernels is built once.
+
+A family's kernels share one file, but whoever calls one waits for that one alone: it is a library of its own.
+"""
 
 import ctypes
 import os
@@ -6,8 +9,9 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +38,9 @@ _SILENT_S = 0.4
 
 
 class Kernel:
-    """The C++ library of a family.
+    """The C++ kernels of a family.
 
-    It is built for this machine's processor on first use, with one line on stderr, and found in the cache after
+    Each is built for this machine's processor on first use, with one line on stderr, and found in the cache after
     that. Threads may use it at once. A forked child runs it, and torch, on one thread: the threads of OpenMP are not
     forked, and waiting for them would never end.
 
@@ -57,8 +61,8 @@ class Kernel:
         self.file, self.name = file, file.parent.name
         self._flags = (*_FLAGS, *flags, *(f"-D{name}={value}" for name, value in (defines or {}).items()))
         self._lock = threading.Lock()
-        self._library: Any = None
-        self._path = Path()
+        self._libraries: dict[str, Any] = {}
+        self._paths: dict[str, Path] = {}
         self.ops: list[Any] = []
         """The ops whose kernels it holds, in the order of their definition."""
         self.problem = ""
@@ -76,50 +80,64 @@ class Kernel:
         return tuple(_SYMBOL.findall(self.sources[0].text))
 
     def candidate(self, symbol: str = "") -> Candidate:
-        """Return the kernel as the judge takes it, with one symbol as its entry; the first by default."""
+        """Return one of the kernels as the judge takes it, with a symbol as its entry; the first by default."""
+        symbol = symbol or self.symbols[0]
+        alone = ("-DKW_SOME", f"-DKW_WITH_{symbol}=0,") if len(self.symbols) > 1 else ()
         return Candidate(
-            sources=self.sources, language="cpp", entry=f"{self.file.name}:{symbol or self.symbols[0]}",
-            style="destination", flags=self._flags, proposer="ops",
-            parameters={"strided": True},
+            sources=self.sources, language="cpp", entry=f"{self.file.name}:{symbol}", style="destination",
+            flags=(*self._flags, *alone), proposer="ops", parameters={"strided": True},
         )  # fmt: skip
 
-    def built(self) -> bool:
-        """Tell whether the library is in the cache, for this processor and compiler."""
-        return Cpp().built(self.candidate())
+    def built(self, symbol: str) -> bool:
+        """Tell whether a kernel is in the cache, for this processor and compiler."""
+        return Cpp().built(self.candidate(symbol))
 
     def build(self) -> Build:
-        """Build the library, or find it in the cache."""
-        with _said(f"kernelwright: building {self.name} for this processor (once)"):
-            served_calls()
-            return Cpp().build(self.candidate(), deadline_s=_DEADLINE_S)
+        """Build all kernels, as many at once as there are processors, or find them in the cache.
+
+        Returns:
+            The first build that failed, or else one of them, with the seconds of all.
+        """
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            builds = list(pool.map(self._build, self.symbols))
+        failed = next((build for build in builds if build.status is not BuildStatus.OK), None)
+        return failed or builds[0].model_copy(update={"time_s": sum(build.time_s for build in builds)})
 
     def function(self, symbol: str) -> Entry | None:
         """Return a compiled symbol, building and loading where that was not done; None if there is a `problem`."""
         with self._lock:
-            if self._library is None and not self.problem:
-                self._load()
-        if self._library is None:
-            return None
-        entry: Entry = self._library.get_function(symbol)
-        return entry
+            if symbol not in self._libraries and not self.problem:
+                self._load(symbol)
+        library = self._libraries.get(symbol)
+        return None if library is None else library.get_function(symbol)
 
     def address(self, symbol: str) -> int:
         """Return where a compiled symbol is, which was loaded."""
-        function = getattr(ctypes.CDLL(str(self._path)), f"__tvm_ffi_{symbol}")
+        function = getattr(ctypes.CDLL(str(self._paths[symbol])), f"__tvm_ffi_{symbol}")
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
-    def _load(self) -> None:
+    def _build(self, symbol: str) -> Build:
+        with _said(f"kernelwright: building {symbol} for this processor (once)"):
+            served_calls()
+            return Cpp().build(self.candidate(symbol), deadline_s=_DEADLINE_S)
+
+    def _load(self, symbol: str) -> None:
         import tvm_ffi
 
-        build = self.build()
+        build = self._build(symbol)
         if build.status is BuildStatus.OK and build.artefact:
-            self._path = Path(build.artefact) / LIBRARY
-            self._library = tvm_ffi.load_module(str(self._path))
-            os.register_at_fork(after_in_child=_one_thread)
+            self._paths[symbol] = Path(build.artefact) / LIBRARY
+            self._libraries[symbol] = tvm_ffi.load_module(str(self._paths[symbol]))
+            _in_children_one_thread()
         else:
             lines = build.diagnostics.strip().splitlines()
             said = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
             self.problem = f"its kernel could not be built here: {build.status}, {said}"
+
+
+@cache
+def _in_children_one_thread() -> None:
+    os.register_at_fork(after_in_child=_one_thread)
 
 
 def _one_thread() -> None:

@@ -117,7 +117,7 @@ class Op:
         available = Cpp().available()
         if not available.ok:
             return "reference", f"{available.what}: {available.remedy}"
-        return "kernel", "built" if self.kernel.built() else "built on first use"
+        return "kernel", "built" if self.kernel.built(self.name) else "built on first use"
 
     def on_gpu(self) -> str:
         """Return what runs on a GPU: `triton` or `reference`."""

@@ -1,4 +1,5 @@
 // Activations and gated products, forward and backward: every byte is read once and written once.
+#include "rows.h"
 #include "stream_map.h"
 
 namespace kw {

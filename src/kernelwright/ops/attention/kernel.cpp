@@ -1,4 +1,5 @@
 // Attention forward, its gradients, and one token against a cache: clients of the flash templates.
+#include "vector.h"
 #include "flash.h"
 #include "flash_decode.h"
 #include "flash_gradient.h"

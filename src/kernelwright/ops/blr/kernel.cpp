@@ -1,6 +1,7 @@
 // Products with structured matrices of two factors of blocks: rows times a first factor, what lies between in the second
 // cache, times a second factor. No permutation is stored: columns of the first factor are packed in the order in which the
 // second reads them.
+#include "vector.h"
 #include "gemm.h"
 
 namespace kw {

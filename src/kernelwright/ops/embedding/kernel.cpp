@@ -2,6 +2,8 @@
 //
 // A row is asked for a few names before it is read. The gradient of a table is a segment sum: entries are ordered by their
 // rows, and each row is written once, from sums that stay in registers, in the order of the entries: whatever the threads.
+#include "vector.h"
+
 #include <memory>
 #include <vector>
 

@@ -1,4 +1,5 @@
 // Products of matrices, the right factor packed ahead, with what follows them in registers.
+#include "vector.h"
 #include "dots.h"
 
 namespace kw {

@@ -1,4 +1,6 @@
 // Softmax over the entries of each row of a graph's CSR form, for several heads side by side, and its gradient.
+#include "vector.h"
+
 #include <vector>
 
 #include "segments.h"

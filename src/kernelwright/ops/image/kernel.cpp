@@ -1,4 +1,6 @@
 // Images: resizing along one axis after the other, and which of boxes that overlap are kept.
+#include "vector.h"
+
 #include <cmath>
 
 #include "resize.h"

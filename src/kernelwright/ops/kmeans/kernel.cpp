@@ -2,6 +2,7 @@
 //
 // Nearest is the largest x·c - |c|²/2, so |x|² is not needed to find it; the first of equals wins. The distance to the
 // one that was found is then summed from the differences, so nothing cancels.
+#include "vector.h"
 #include "stream_reduce.h"
 
 namespace kw {

@@ -4,6 +4,7 @@
 // a vector's lanes are rows of X, so that the running maximum and sum of exponentials need no reduction across lanes.
 // For gradients the chunk's logits stay, transposed, [vocabulary][chunk]; block after block they become the gradient
 // of the logits, of which follow a block of W's gradient and a share of X's, one for each thread.
+#include "vector.h"
 #include "stream_reduce.h"
 
 namespace kw {

@@ -1,4 +1,5 @@
 // Mixture of experts: choosing experts, sorting tokens by expert, and the experts' products.
+#include "vector.h"
 #include "gathered.h"
 
 namespace kw {

@@ -2,6 +2,7 @@
 //
 // RMS norm is layer norm with a mean of zero. Backward recomputes a row's statistics from the row, which it reads
 // anyway: nothing but the inputs is kept from forward.
+#include "rows.h"
 #include "stream_map.h"
 
 namespace kw {

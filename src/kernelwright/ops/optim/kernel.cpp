@@ -3,6 +3,8 @@
 // update is summed along with the squares of the gradient, since it factors by rows and columns as they do.
 // Sources: Loshchilov and Hutter, Decoupled weight decay regularization (2019), algorithm 2; Chen et al., Symbolic
 // discovery of optimization algorithms (2023), program 1; Shazeer and Stern, Adafactor (2018), algorithms 4 and 5.
+#include "vector.h"
+
 #include <cmath>
 #include <vector>
 

@@ -1,4 +1,5 @@
 // Scans: the selective scan of Mamba, linear attention with decay (which Mamba-2 is), and the gated delta rule.
+#include "vector.h"
 #include "chunks_gradient.h"
 #include "selective_gradient.h"
 

@@ -1,6 +1,8 @@
 // Products with sparse matrices in CSR form: with a dense one, at given places, and with each other.
 //
 // A row of the dense result stays in registers while the entries of its row are gone over.
+#include "vector.h"
+
 #include <atomic>
 
 #include "csr.h"
