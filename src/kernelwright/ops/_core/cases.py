@@ -28,6 +28,8 @@ class Cases:
     """Workloads that are verified: tails, ones, primes, empty ones."""
     regimes: Sequence[str] | None = None
     """Value regimes that may be laid over them; all that the reference accepts if none."""
+    finite: Sequence[str] = ()
+    """Arguments that are never NaN or infinite: an infinite scale gives another answer in each order of products."""
     contract: Mapping[str, object] = field(default_factory=dict)
     """Fields of the `Contract` that differ from its defaults."""
 
@@ -43,6 +45,7 @@ class Cases:
             "workloads": list(map(dict, self.timed)),
             "hidden": list(map(dict, self.verified)) or None,
             "regimes": None if self.regimes is None else list(self.regimes),
+            **({"finite": list(self.finite)} if self.finite else {}),
         }
         given = [f"{name}={value!r}" for name, value in words.items()]
         given.append(f"contract=kw.Contract({', '.join(f'{n}={v!r}' for n, v in self.contract.items())})")

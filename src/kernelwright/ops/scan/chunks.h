@@ -108,8 +108,10 @@ inline void scale_columns(float* x, int64_t rows, int64_t columns, int64_t row, 
 
 // Decays within a chunk: sum[i] + rest[i] of the logarithms up to row i, from[i] = exp(sum[i]), to[i] = exp(sum[last] - sum[i]).
 // A sum is held in two parts, so that of neighbours' difference nothing is lost, however far both have come; what leaves
-// nothing of a float, minus infinity too, counts as kGone.
+// nothing of a float, minus infinity too, counts as kGone. An infinite decay leaves no number, neither of what was nor of
+// what comes: sums of logarithms cannot tell which infinity a recurrence would have.
 constexpr float kGone = -1000.0f;
+inline float without_infinity(float logarithm) { return logarithm < kGone ? kGone : logarithm + (logarithm - logarithm); }
 
 struct Decays {
   alignas(64) float sum[kChunk], rest[kChunk], from[kChunk], to[kChunk];
@@ -120,7 +122,7 @@ struct Decays {
     any = logarithms != nullptr;
     double total = 0;
     for (int64_t i = 0; i < kChunk; ++i) {
-      if (any && i < rows) total += logarithms[i] < kGone ? kGone : logarithms[i];  // NaN stays
+      if (any && i < rows) total += without_infinity(logarithms[i]);  // NaN stays
       sum[i] = static_cast<float>(total);
       rest[i] = static_cast<float>(total - sum[i]);
     }
@@ -231,7 +233,7 @@ template <class T>
 void forward_row(const LinearShape& s, const HeadRows<T>& at, int64_t t, const float* state, float* next, T* out) {
   constexpr int V = 4;
   const T *q = at.q + t * s.inner, *k = at.k + t * s.inner, *v = at.v + t * s.columns;
-  const float a = at.decay ? std::exp(at.decay[t]) : 1.0f;
+  const float a = at.decay ? std::exp(without_infinity(at.decay[t])) : 1.0f;
   const auto columns = [&](int64_t c, auto vectors, auto lanes) KW_INLINED {
     constexpr int N = decltype(vectors)::value;
     F u[N], sum[N]{};

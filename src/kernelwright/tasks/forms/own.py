@@ -17,7 +17,7 @@ defaults, or are given workload by workload, as are dtypes: `x="dtype[rows]"` wi
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ import torch
 from ...errors import TaskError
 from ...records import Contract, Reference, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ..inputs._draw import draw, elements_of, generator
-from ..inputs.regimes import REGIMES
+from ..inputs.regimes import REGIMES, SPECIAL, within
 from ..workloads._free_sizes import left_free
 from ..workloads._shrink import fit_axes
 from ..workloads.splits import Plan, derive
@@ -67,6 +67,7 @@ def task(
     confirm: Sequence[Sizes] | None = None,
     fixed: Sequence[str] = (),
     regimes: Sequence[str] | None = None,
+    finite: Sequence[str] = (),
     backward: bool = False,
     **arguments: str,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -79,11 +80,13 @@ def task(
         confirm: sizes of the confirm workloads in addition to the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
         regimes: value regimes that may be applied (`tasks.regimes`); all that the reference accepts if none.
+        finite: arguments that are never NaN or infinite, such as scales: an infinite one gives another answer in
+            each order of multiplication.
         backward: the task is forward and backward together, the gradients of the outputs given.
         **arguments: a declaration for each tensor, `dtype[sizes] words` (module docstring).
 
     Raises:
-        TaskError: no workloads, or an unknown regime.
+        TaskError: no workloads, an unknown regime, or no such argument.
 
     Example:
         >>> import kernelwright as kw
@@ -101,7 +104,7 @@ def task(
     declaration = Declaration(
         arguments=arguments, workloads=tuple(workloads), contract=_asked(contract or Contract(), backward),
         hidden=None if hidden is None else tuple(hidden), confirm=None if confirm is None else tuple(confirm),
-        fixed=tuple(fixed), regimes=tuple(REGIMES) if regimes is None else tuple(regimes),
+        fixed=tuple(fixed), regimes=_but_finite(REGIMES if regimes is None else regimes, arguments, finite),
     )  # fmt: skip
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:
@@ -109,6 +112,16 @@ def task(
         return function
 
     return mark
+
+
+def _but_finite(regimes: Iterable[str], arguments: Iterable[str], finite: Sequence[str]) -> tuple[str, ...]:
+    """Return the regimes, special values in those arguments alone that are not finite."""
+    known = list(arguments)
+    if unknown := [name for name in finite if name not in known]:
+        raise TaskError(f"@kw.task: no argument is called {unknown[0]!r} of finite; expected some of {', '.join(known)}")
+    others = [name for name in known if name not in finite]
+    special = within(SPECIAL, others) if finite else SPECIAL
+    return tuple(special if r == SPECIAL else r for r in regimes if r != SPECIAL or others)
 
 
 def tasks_in(module: ModuleType) -> list[str]:

@@ -1,7 +1,7 @@
 """Value regimes: other distributions for a workload's free float arguments, never for structured ones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -30,22 +30,48 @@ def takes_regime(spec: TensorSpec) -> bool:
 
 def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
     """Draw the spec's tensor in the regime; structured tensors and `declared` are drawn as declared."""
-    value, _, place = regime.partition(" in ")
-    if place == spec.name:
-        return _lone(draw(spec, random), LONE[value], random)
-    if place or regime == "declared" or not takes_regime(spec):
+    kind = kind_of(regime)
+    if kind == "declared" or not _reaches(regime, spec):
         return draw(spec, random)
-    return lay_out(REGIMES[regime](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
+    if kind in LONE:
+        return _lone(draw(spec, random), LONE[kind], random)
+    return lay_out(REGIMES[kind](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
 
 
-def with_lone(value: str, spec: TensorSpec) -> str:
-    """Name the regime in which one value of `LONE` is somewhere in one argument.
+def kind_of(regime: str) -> str:
+    """Name what a regime is, wherever it is: `special` of `special in x, bias`, `nan` of `nan in x`.
 
     Example:
-        >>> with_lone("nan", TensorSpec(name="x", shape=(4,), dtype="float32"))
-        'nan in x'
+        >>> kind_of("nan in x"), kind_of("mixed")
+        ('nan', 'mixed')
     """
-    return f"{value} in {spec.name}"
+    return regime.partition(" in ")[0]
+
+
+def within(regime: str, names: Iterable[str]) -> str:
+    """Name a regime that only arguments of these names have; the others are drawn as declared.
+
+    Example:
+        >>> within("special", ["x", "bias"])
+        'special in x, bias'
+    """
+    return f"{regime} in {', '.join(names)}"
+
+
+def lone_of(special: str, specs: Iterable[TensorSpec]) -> list[str]:
+    """Name the regimes in which one value of `LONE` is somewhere in one argument that a special regime reaches.
+
+    Example:
+        >>> lone_of("special", [TensorSpec(name="x", shape=(4,), dtype="float32")])
+        ['nan in x', 'infinity in x']
+    """
+    return [within(value, [spec.name]) for spec in specs if _reaches(special, spec) for value in LONE]
+
+
+def _reaches(regime: str, spec: TensorSpec) -> bool:
+    """Whether a regime changes a tensor's values."""
+    names = regime.partition(" in ")[2]
+    return takes_regime(spec) and (not names or spec.name in names.split(", "))
 
 
 def _lone(values: torch.Tensor, value: float, random: torch.Generator) -> torch.Tensor:
