@@ -139,16 +139,15 @@ def test_pinned_workloads_have_special_values_where_an_answer_shows_them(write: 
         return [w.regime for w in task.split(Split.HIDDEN) if w.regime.startswith(("special", "nan", "inf"))]
 
     assert found("", "return x * s") == ["special", "special"]
-    assert found(", finite=['s']", "return x * s") == ["special in x", "special in x"]
+    assert found(", no_infinity=['s']", "return x * s") == ["special, no infinity in s"] * 2
     assert found("", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s", "infinity in s"]
-    assert found(", finite=['s']", "return (x * s).sum()") == ["nan in x", "infinity in x"]
-    assert found(", finite=['x', 's']", "return x * s") == []
+    assert found(", no_infinity=['s']", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s"]
     assert found(", regimes=['mixed']", "return x * s") == []
 
 
-def test_an_argument_that_is_finite_is_known(write: Write) -> None:
-    with pytest.raises(TaskError, match=r"no argument is called 'y' of finite; expected some of x"):
-        _one(write, "x='float32[n]', workloads=[{'n': 64}], finite=['y']")
+def test_an_argument_without_infinity_is_known(write: Write) -> None:
+    with pytest.raises(TaskError, match=r"no argument is called 'y', as no_infinity has it; expected some of x"):
+        _one(write, "x='float32[n]', workloads=[{'n': 64}], no_infinity=['y']")
 
 
 def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from kernelwright.records import Distribution, TensorSpec
 from kernelwright.tasks.inputs._draw import generator
-from kernelwright.tasks.inputs.regimes import REGIMES, draw_in, takes_regime, within
+from kernelwright.tasks.inputs.regimes import REGIMES, draw_in, takes_regime, without_infinity
 
 FREE = TensorSpec(name="x", shape=(64, 100), dtype="float32")
 STRUCTURED = [
@@ -65,11 +65,12 @@ def test_a_lone_value_lies_in_its_own_argument_whatever_the_layout(shape: tuple[
     assert torch.equal(_in("nan in y", spec), _in("declared", spec))
 
 
-def test_special_values_in_some_arguments_leave_the_others_as_declared() -> None:
-    regime = within("special", ["x", "y"])
-    assert int((~torch.isfinite(_in(regime))).sum()) >= 1
-    other = FREE.model_copy(update={"name": "xy"})
-    assert torch.equal(_in(regime, other), _in("declared", other))
+def test_special_values_without_infinity_are_nan_alone_in_those_arguments() -> None:
+    regime = without_infinity("special", ["x", "y"])
+    values, other = _in(regime), _in(regime, FREE.model_copy(update={"name": "xy"}))
+    assert int(values.isnan().sum()) >= 3
+    assert not values.isinf().any()
+    assert other.isinf().any()
 
 
 def test_mixed_has_scales_far_apart_and_zeros() -> None:

@@ -116,7 +116,7 @@ QUANTIZED = Cases(
         _cached(0, (5, 2, 4, 48, 40, 72, 64, 24), scale=0.25, soft_cap=3.0, window=500),
     ],
     verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_CACHES)],
-    finite=_SCALES,
+    no_infinity=_SCALES,
 )
 
 _BLOCKS = tuple(
@@ -137,7 +137,7 @@ NIBBLES = Cases(
         _cached(0, (5, 2, 4, 48, 40, 96, 64, 24), scale=0.25, soft_cap=3.0, window=500),
     ],
     verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_BLOCKS)],
-    finite=_SCALES,
+    no_infinity=_SCALES,
 )
 BYTES = replace(
     NIBBLES,

@@ -12,6 +12,7 @@ SPECIAL = "special"
 """Name of the regime of NaN and infinities in every argument."""
 LONE = {"nan": math.nan, "infinity": math.inf}
 """Values that may appear once in one argument, everything else as declared: `nan in x`."""
+_NO_INFINITY = ", no infinity"
 Regime = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 """Makes float32 values of a shape."""
 
@@ -30,48 +31,47 @@ def takes_regime(spec: TensorSpec) -> bool:
 
 def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
     """Draw the spec's tensor in the regime; structured tensors and `declared` are drawn as declared."""
-    kind = kind_of(regime)
-    if kind == "declared" or not _reaches(regime, spec):
+    kind, named = kind_of(regime), spec.name in regime.partition(" in ")[2].split(", ")
+    if kind == "declared" or not takes_regime(spec) or (kind in LONE and not named):
         return draw(spec, random)
     if kind in LONE:
         return _lone(draw(spec, random), LONE[kind], random)
-    return lay_out(REGIMES[kind](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
+    values = REGIMES[kind](spec.shape, random)
+    if named:
+        values.masked_fill_(values.isinf(), math.nan)
+    return lay_out(values.to(dtype_of(spec.dtype)), spec.layout)
 
 
 def kind_of(regime: str) -> str:
-    """Name what a regime is, wherever it is: `special` of `special in x, bias`, `nan` of `nan in x`.
+    """Name what a regime is, wherever it is.
 
     Example:
-        >>> kind_of("nan in x"), kind_of("mixed")
-        ('nan', 'mixed')
+        >>> kind_of("nan in x"), kind_of(without_infinity("special", ["scales"])), kind_of("mixed")
+        ('nan', 'special', 'mixed')
     """
-    return regime.partition(" in ")[0]
+    return regime.partition(" in ")[0].removesuffix(_NO_INFINITY)
 
 
-def within(regime: str, names: Iterable[str]) -> str:
-    """Name a regime that only arguments of these names have; the others are drawn as declared.
+def without_infinity(regime: str, names: Iterable[str]) -> str:
+    """Name a regime which has NaN where it would have infinities in arguments of these names.
 
     Example:
-        >>> within("special", ["x", "bias"])
-        'special in x, bias'
+        >>> without_infinity("special", ["k_scales", "v_scales"])
+        'special, no infinity in k_scales, v_scales'
     """
-    return f"{regime} in {', '.join(names)}"
+    return f"{regime}{_NO_INFINITY} in {', '.join(names)}"
 
 
 def lone_of(special: str, specs: Iterable[TensorSpec]) -> list[str]:
-    """Name the regimes in which one value of `LONE` is somewhere in one argument that a special regime reaches.
+    """Name the regimes in which one value of `LONE`, if a special regime has it, is somewhere in one argument.
 
     Example:
         >>> lone_of("special", [TensorSpec(name="x", shape=(4,), dtype="float32")])
         ['nan in x', 'infinity in x']
     """
-    return [within(value, [spec.name]) for spec in specs if _reaches(special, spec) for value in LONE]
-
-
-def _reaches(regime: str, spec: TensorSpec) -> bool:
-    """Whether a regime changes a tensor's values."""
-    names = regime.partition(" in ")[2]
-    return takes_regime(spec) and (not names or spec.name in names.split(", "))
+    finite = special.partition(" in ")[2].split(", ")
+    free = [spec.name for spec in specs if takes_regime(spec)]
+    return [f"{value} in {name}" for name in free for value in LONE if value == "nan" or name not in finite]
 
 
 def _lone(values: torch.Tensor, value: float, random: torch.Generator) -> torch.Tensor:
