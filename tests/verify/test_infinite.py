@@ -337,8 +337,12 @@ SWALLOWS = "    return torch.sin(x).nan_to_num() * s"
 LEAKS = "    y = torch.sin(x) * s\n    return torch.where((x * s).isfinite(), y, y.mean())"
 
 
-@pytest.mark.parametrize(("body", "right"), [("    return torch.sin(x) * s", True), (SWALLOWS, False), (LEAKS, False)])
-def test_a_kernel_that_errs_on_special_values_alone_is_refused_where_sizes_are_pinned(body, right, tmp_path, pool, make):
+@pytest.mark.parametrize(
+    ("body", "right"), [("    return torch.sin(x) * s", True), (SWALLOWS, False), (LEAKS, False)]
+)
+def test_a_kernel_that_errs_on_special_values_alone_is_refused_at_pinned_sizes(
+    body, right, tmp_path, pool, make
+):
     (tmp_path / "op.py").write_text(PINNED)
     problem = Problem(load_task(tmp_path / "op.py"))
     assert [w.axes["n"] for w in problem.task.workloads if w.regime == "special"] == [200]

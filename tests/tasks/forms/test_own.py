@@ -132,7 +132,9 @@ def test_a_regime_that_the_reference_refuses_at_a_pinned_size_is_not_drawn_there
 
 
 def test_pinned_workloads_have_special_values_where_an_answer_shows_them(write: Write) -> None:
-    pinned = "x='float32[n]', s='float32[n] uniform(1, 2)', workloads=[{'n': 64}], hidden=[{'n': 65}, {'n': 66}]"
+    pinned = (
+        "x='float32[n]', s='float32[n] uniform(1, 2)', workloads=[{'n': 64}], hidden=[{'n': 65}, {'n': 66}]"
+    )
 
     def found(more: str, body: str) -> list[str]:
         task = _one(write, pinned + more, body, arguments="x, s")
@@ -146,7 +148,9 @@ def test_pinned_workloads_have_special_values_where_an_answer_shows_them(write: 
 
 
 def test_an_argument_without_infinity_is_known(write: Write) -> None:
-    with pytest.raises(TaskError, match=r"no argument is called 'y', as no_infinity has it; expected some of x"):
+    with pytest.raises(
+        TaskError, match=r"no argument is called 'y', as no_infinity has it; expected some of x"
+    ):
         _one(write, "x='float32[n]', workloads=[{'n': 64}], no_infinity=['y']")
 
 

@@ -29,8 +29,8 @@ class Cases:
     regimes: Sequence[str] | None = None
     """Value regimes that may be laid over them; all that the reference accepts if none."""
     no_infinity: Sequence[str] = ()
-    """Arguments in which special values are NaN alone: an infinite factor gives another answer in each order of products
-    and sums, NaN the same."""
+    """Arguments in which special values are NaN alone: an infinite factor gives another answer in each order of
+    products and sums, NaN the same."""
     contract: Mapping[str, object] = field(default_factory=dict)
     """Fields of the `Contract` that differ from its defaults."""
 

@@ -60,7 +60,11 @@ CASES = (
         _selective(_SELECTIVE),
     ),
     Cases(
-        "scan_linear", "linear", {**_ROWS, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR),
+        "scan_linear",
+        "linear",
+        {**_ROWS, **_DECAY, **_STATE},
+        _MANY,
+        _linear(_LINEAR),
         no_infinity=(*_ROWS, *_STATE),
     ),
     Cases(

@@ -114,7 +114,9 @@ def task(
     return mark
 
 
-def _regimes(regimes: Iterable[str], arguments: Collection[str], no_infinity: Sequence[str]) -> tuple[str, ...]:
+def _regimes(
+    regimes: Iterable[str], arguments: Collection[str], no_infinity: Sequence[str]
+) -> tuple[str, ...]:
     """Return the regimes, special values without infinities in some arguments."""
     if unknown := [name for name in no_infinity if name not in arguments]:
         expected = f"expected some of {', '.join(arguments)}"

@@ -3,8 +3,8 @@
 A product with a diagonal, a triangle or a masked row of weights multiplies zeros by whatever stands opposite, and zero
 times infinity is NaN. A kernel that skips the zeros gives what is left: a right evaluation too.
 
-The other way round, `gelu` far below zero is tiny, but `1 + erf(x)` rounds to zero there, in float64 too. A kernel that has
-the tail multiplies an infinity by a number.
+The other way round, `gelu` far below zero is tiny, but `1 + erf(x)` rounds to zero there, in float64 too. A kernel that
+has the tail multiplies an infinity by a number.
 """
 
 import math
