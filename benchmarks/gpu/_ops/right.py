@@ -127,7 +127,7 @@ class Family:
         return form.run(*arguments), "triton"
 
     def workloads(self, share: int, shares: int) -> Iterator[tuple[str, str, list[Any], Judged]]:
-        """Yield op, workload, arguments and the judge's opinion of results; the cases of all ops in turn, timed ones last."""
+        """Yield op, workload, arguments and what judges results of every case, all ops in turn, those timed last."""
         most = MOST if self.device != "cpu" else 1 << 16
         queues = []
         for cases in cases_of(self.name):
