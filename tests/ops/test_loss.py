@@ -267,3 +267,13 @@ def test_gradients_that_were_kept_are_given_away_only_once():
         torch.testing.assert_close(weight.grad, count * once)
     (scaled,) = torch.autograd.grad(3 * linear_cross_entropy(x, weight, target), weight)
     torch.testing.assert_close(scaled, 3 * once)
+
+
+def test_a_row_that_is_ignored_has_no_gradient_opposite_a_weight_that_is_nan():
+    (op,) = (op for op in ops.ops_of(ops.family("loss")) if op.name == "linear_cross_entropy_gradients")
+    x, weight, target = torch.randn(4, 16), torch.randn(9, 16), torch.tensor([1, -100, 3, -100])
+    weight[5, 3] = torch.nan
+    for form in (op, op.reference):
+        _, dx, _, _ = form(x, weight, target, None, -100, 0.0, 0.0, 0.0, torch.ones(4))
+        assert bool(dx[0].isnan().all())
+        assert not dx[1, torch.arange(16) != 3].any()

@@ -8,7 +8,7 @@ import torch
 from kernelwright.records import Contract
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.numerics._worst_case_sums import WorstCaseSums
-from kernelwright.verify import Oracle, error_against, output_tolerance
+from kernelwright.verify import Oracle, error_against, output_tolerance, verify
 from kernelwright.verify._nonfinite import overflow
 from kernelwright.verify.checks.layout import is_dense
 
@@ -323,3 +323,29 @@ def test_exact_answers_and_forbidden_infinities_have_no_such_edge():
         output_tolerance(y, y.half(), Contract(nan="forbid")),
     ):
         assert error_against(answer, tolerance).kind == "nonfinite"
+
+
+PINNED = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[n]", s="float32[n] uniform(1, 2)", workloads=[{"n": 96}], hidden=[{"n": 200}], confirm=[])
+def op(x, s):
+    return torch.sin(x) * s
+"""
+SWALLOWS = "    return torch.sin(x).nan_to_num() * s"
+LEAKS = "    y = torch.sin(x) * s\n    return torch.where((x * s).isfinite(), y, y.mean())"
+
+
+@pytest.mark.parametrize(
+    ("body", "right"), [("    return torch.sin(x) * s", True), (SWALLOWS, False), (LEAKS, False)]
+)
+def test_a_kernel_that_errs_on_special_values_alone_is_refused_at_pinned_sizes(
+    body, right, tmp_path, pool, make
+):
+    (tmp_path / "op.py").write_text(PINNED)
+    problem = Problem(load_task(tmp_path / "op.py"))
+    assert [w.axes["n"] for w in problem.task.workloads if w.regime == "special"] == [200]
+    found = verify(problem, *make(f"import torch\n\ndef run(x, s):\n{body}\n"), pool=pool)
+    assert found.failure == ("" if right else "correct")
+    assert right or "NaN or infinity" in str(found.findings)

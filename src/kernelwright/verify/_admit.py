@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Task, TensorSpec, Workload
 from ..tasks import Problem, unvaried
-from ..tasks.inputs.regimes import LONE, SPECIAL
+from ..tasks.inputs.regimes import LONE, SPECIAL, kind_of
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
 from ._mutants import DOWNCASTS, Material, mutants, random_mutants
@@ -125,7 +125,7 @@ def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
 
 def _adapted(task: Task) -> list[Workload]:
     """Return the workloads whose values are not as declared, mixed regimes first; then those of other sizes."""
-    others = [w for w in task.workloads if w.regime.partition(" in ")[0] not in _AS_DECLARED]
+    others = [w for w in task.workloads if kind_of(w.regime) not in _AS_DECLARED]
     searched = {_shapes(w) for w in task.split(Split.SEARCH)}
     sizes = [w for w in task.workloads if w.regime == "declared" and _shapes(w) not in searched]
     return sorted(others, key=lambda w: w.regime not in _TELLING) + sizes

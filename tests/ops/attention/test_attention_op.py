@@ -19,6 +19,7 @@ SIZES = (
     (1, 2, 2, 5, 0, 4, 4), (0, 2, 2, 5, 3, 4, 4),
 )  # fmt: skip
 """Batch, heads, kv heads, rows, keys, inner, columns."""
+(ATTENTION,) = (op for op in ops.ops_of(ops.family("attention")) if op.name == "attention")
 LIMITS = {torch.float32: 3e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
 
@@ -330,3 +331,14 @@ def test_gradients_of_given_results_are_those_of_forward_where_they_are_forwards
     given = (torch.randn_like(out), torch.randn_like(lse), q, k, v, out, lse, *settings)
     for mine, right in zip(reference.gradients_as_given(*given), reference.gradients(*given), strict=True):
         torch.testing.assert_close(mine, right, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sink", [math.inf, math.nan, -math.inf, 2.0])
+def test_a_sink_that_is_no_number_leaves_none(sink):
+    q, k, v = drawn(1, 2, 1, 5, 40, 16, 16)
+    sinks = torch.tensor([sink, 0.0])
+    given = (q, k, v, None, sinks, None, 0.25, 0.0)
+    for mine, exact in zip(ATTENTION(*given), reference.attention(*given), strict=True):
+        torch.testing.assert_close(mine, exact, rtol=1e-5, atol=1e-5, equal_nan=True)
+        assert bool(mine[:, 0].isfinite().all()) == (sink in (2.0, -math.inf))
+        assert bool(mine[:, 1].isfinite().all())

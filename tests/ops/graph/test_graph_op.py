@@ -270,3 +270,12 @@ MUTANTS = {
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(tmp_path):
     found = verdicts("graph", "graph_edge_softmax", MUTANTS, tmp_path)
     assert found == {"": "accepted", **dict.fromkeys(MUTANTS, "rejected")}
+
+
+def test_the_gradient_of_a_softmax_over_edges_is_a_weight_times_a_difference_also_of_infinities():
+    (op,) = (op for op in ops.ops_of(graph) if op.name == "graph_edge_softmax_gradient")
+    crow, weights, grad = torch.tensor([0, 3, 5]), torch.rand(5, 2), torch.randn(5, 2)
+    weights[0, 0], grad[4, 1] = torch.inf, torch.inf
+    mine, exact = op(crow, weights, grad), reference.edge_softmax_gradient(crow, weights, grad)
+    torch.testing.assert_close(mine, exact, equal_nan=True)
+    assert bool(mine[0, 0].isinf())

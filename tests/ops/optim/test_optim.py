@@ -81,6 +81,9 @@ def test_the_direction_of_lion_where_both_moments_vanish_is_none():
     assert torch.equal(p, torch.ones(20))
     optim.lion_([p], [torch.full((20,), float("nan"))], [m], lr=0.5)
     assert p.isnan().all()
+    moved, mean = reference.lion(torch.ones(20), torch.full((20,), float("nan")), torch.zeros(20))
+    assert moved.isnan().all()
+    assert mean.isnan().all()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9])

@@ -194,6 +194,24 @@ def test_a_decay_of_minus_infinity_forgets_all_that_was():
     near(_ops.linear(*given), reference.linear(*wide(given)), 2e-5)
 
 
+@pytest.mark.parametrize("length", [7, 70, 140])
+@pytest.mark.parametrize("odd", [torch.inf, torch.nan])
+def test_a_decay_that_is_no_number_spoils_what_it_lies_between_alone(odd, length):
+    rows, (decay, state) = heads(1, 2, length, 5, 6)
+    decay[:, 0, 3] = odd
+    given = [*rows, decay, state, 1.0]
+    (found, after), (exact, exact_after) = _ops.linear(*given), reference.linear(*wide(given))
+    for mine, right in ((found, exact), (after, exact_after)):
+        torch.testing.assert_close(mine.double(), right, rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert bool(found[:, 0, 3:].isnan().all() and found[:, 0, :3].isfinite().all())
+    slopes = torch.randn_like(rows[2]), torch.randn_like(state)
+    mine = _ops._linear_backward(*given, *slopes)
+    right = reference.linear_backward(*wide([*given, *slopes]))
+    for one, other in zip(mine, right, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3, equal_nan=True)
+    assert bool(mine[1][:, 0, 3:].isfinite().all() and mine[1][:, 0, :3].isnan().all())
+
+
 def test_every_op_is_registered_as_torch_asks():
     rows, (decay, state) = heads(1, 1, 5, 3, 4)
     u = selective(4, 3, 2)

@@ -95,7 +95,8 @@ def test_pinned_and_forbidden_splits(write: Write) -> None:
         "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], hidden=[{'n': 5, 'm': 32}], confirm=[]",
     )
     assert {w.axes["n"] for w in task.split(Split.HIDDEN)} == {5}
-    assert [w.regime for w in task.split(Split.HIDDEN)] == ["declared", "negatives", "large-scale", "mixed"]
+    regimes = [w.regime for w in task.split(Split.HIDDEN)]
+    assert regimes == ["declared", "negatives", "large-scale", "mixed", "special"]
     assert task.split(Split.CONFIRM) == ()
 
 
@@ -113,6 +114,8 @@ def test_pinned_workloads_are_drawn_again_in_other_regimes_spread_over_those_tha
         ("negatives", 65),
         ("large-scale", 66),
         ("mixed", 67),
+        ("special", 65),
+        ("special", 66),
     ]
     assert [(w.regime, w.axes["n"]) for w in confirm] == [("mixed", 65), ("large-scale", 66)]
     bare = "x='float32[n]', workloads=[{'n': 64}], regimes=(), hidden=[{'n': 65}]"
@@ -125,7 +128,30 @@ def test_a_regime_that_the_reference_refuses_at_a_pinned_size_is_not_drawn_there
         write, "x='float32[n] uniform(0, 1)', workloads=[{'n': 64}], hidden=[{'n': 65}, {'n': 66}]", body
     )
     found = {w.regime: w.axes["n"] for w in task.split(Split.HIDDEN) if w.regime != "declared"}
-    assert found == {"mixed": 66, "negatives": 65, "large-scale": 66}
+    assert found == {"mixed": 66, "negatives": 65, "large-scale": 66, "special": 66}
+
+
+def test_pinned_workloads_have_special_values_where_an_answer_shows_them(write: Write) -> None:
+    pinned = (
+        "x='float32[n]', s='float32[n] uniform(1, 2)', workloads=[{'n': 64}], hidden=[{'n': 65}, {'n': 66}]"
+    )
+
+    def found(more: str, body: str) -> list[str]:
+        task = _one(write, pinned + more, body, arguments="x, s")
+        return [w.regime for w in task.split(Split.HIDDEN) if w.regime.startswith(("special", "nan", "inf"))]
+
+    assert found("", "return x * s") == ["special", "special"]
+    assert found(", no_infinity=['s']", "return x * s") == ["special, no infinity in s"] * 2
+    assert found("", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s", "infinity in s"]
+    assert found(", no_infinity=['s']", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s"]
+    assert found(", regimes=['mixed']", "return x * s") == []
+
+
+def test_an_argument_without_infinity_is_known(write: Write) -> None:
+    with pytest.raises(
+        TaskError, match=r"no argument is called 'y', as no_infinity has it; expected some of x"
+    ):
+        _one(write, "x='float32[n]', workloads=[{'n': 64}], no_infinity=['y']")
 
 
 def test_pinned_workloads_have_dtypes_and_scalars_of_their_own(write: Write) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from kernelwright.records import Distribution, TensorSpec
 from kernelwright.tasks.inputs._draw import generator
-from kernelwright.tasks.inputs.regimes import REGIMES, draw_in, takes_regime
+from kernelwright.tasks.inputs.regimes import REGIMES, draw_in, takes_regime, without_infinity
 
 FREE = TensorSpec(name="x", shape=(64, 100), dtype="float32")
 STRUCTURED = [
@@ -63,6 +63,14 @@ def test_a_lone_value_lies_in_its_own_argument_whatever_the_layout(shape: tuple[
     spec = FREE.model_copy(update={"shape": shape, "layout": "transposed" if len(shape) > 1 else FREE.layout})
     assert int(_in("nan in x", spec).isnan().sum()) == (0 not in shape)
     assert torch.equal(_in("nan in y", spec), _in("declared", spec))
+
+
+def test_special_values_without_infinity_are_nan_alone_in_those_arguments() -> None:
+    regime = without_infinity("special", ["x", "y"])
+    values, other = _in(regime), _in(regime, FREE.model_copy(update={"name": "xy"}))
+    assert int(values.isnan().sum()) >= 3
+    assert not values.isinf().any()
+    assert other.isinf().any()
 
 
 def test_mixed_has_scales_far_apart_and_zeros() -> None:

@@ -66,3 +66,15 @@ def test_attention_leaves_out_what_is_masked():
 def test_what_is_multiplied_element_by_element_is_as_it_was():
     with SkippedZeros():
         assert bool((torch.zeros(2) * torch.tensor([INF, NAN])).isnan().all())
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_far_below_zero_is_no_zero(approximate):
+    x = torch.tensor([-20.0, -9.0, -1.0, 0.0, 2.0], dtype=torch.float64)
+    plain = F.gelu(x, approximate=approximate)
+    assert float(plain[0]) == 0
+    with SkippedZeros():
+        found = F.gelu(x, approximate=approximate)
+    torch.testing.assert_close(found, plain)
+    assert float(found[0]) < 0
+    assert bool((found[0] * INF).isinf())

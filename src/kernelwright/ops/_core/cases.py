@@ -28,6 +28,9 @@ class Cases:
     """Workloads that are verified: tails, ones, primes, empty ones."""
     regimes: Sequence[str] | None = None
     """Value regimes that may be laid over them; all that the reference accepts if none."""
+    no_infinity: Sequence[str] = ()
+    """Arguments in which special values are NaN alone: an infinite factor gives another answer in each order of
+    products and sums, NaN the same."""
     contract: Mapping[str, object] = field(default_factory=dict)
     """Fields of the `Contract` that differ from its defaults."""
 
@@ -43,6 +46,7 @@ class Cases:
             "workloads": list(map(dict, self.timed)),
             "hidden": list(map(dict, self.verified)) or None,
             "regimes": None if self.regimes is None else list(self.regimes),
+            **({"no_infinity": list(self.no_infinity)} if self.no_infinity else {}),
         }
         given = [f"{name}={value!r}" for name, value in words.items()]
         given.append(f"contract=kw.Contract({', '.join(f'{n}={v!r}' for n, v in self.contract.items())})")

@@ -18,10 +18,11 @@ def edge_softmax(crow: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 def edge_softmax_gradient(crow: torch.Tensor, weights: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the scores from the weights that came of them and their gradient."""
     row, inside, wide = _rows(crow, weights)
-    product = torch.where(inside[:, None], wide * grad.to(wide.dtype), 0.0)
+    given = grad.to(wide.dtype)
+    product = torch.where(inside[:, None], wide * given, 0.0)
     rows = max(1, len(crow) - 1)
     total = torch.zeros(rows, wide.shape[1], dtype=wide.dtype, device=wide.device).index_add(0, row, product)
-    return torch.where(inside[:, None], product - wide * total[row], 0.0).to(weights.dtype)
+    return torch.where(inside[:, None], wide * (given - total[row]), 0.0).to(weights.dtype)
 
 
 def _rows(crow: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -15,11 +15,12 @@ def losses_of(
     logits = x.to(wide) @ weight.to(wide).T
     if bias is not None:
         logits = logits + bias.to(wide)
+    kept = target != ignore_index
+    logits = torch.where(kept[:, None], logits, 0)  # what is ignored has no gradient, be it NaN
     if softcap:
         logits = torch.tanh(logits / softcap) * softcap
     # Of logits less the largest: a log-sum-exp would be rounded to that one's last bit.
     surprise = -torch.log_softmax(logits, 1)
-    kept = target != ignore_index
     chosen = surprise.gather(1, torch.where(kept, target, 0)[:, None])[:, 0]
     losses = (1 - label_smoothing) * chosen
     if label_smoothing:

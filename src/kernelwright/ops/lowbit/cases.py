@@ -18,6 +18,7 @@ _ODD = (
 
 _CODES = "uint8[(outputs + 63) // 64, (inner + 31) // 32, 4, bits, 64] integers(0, 256)"
 _BESIDE = "[(outputs + 63) // 64, (inner + group - 1) // group, 64]"
+_NO_INFINITY = ("scales",)
 _X, _SCALES, _BIAS = "dtype[rows, inner]", f"scale_dtype{_BESIDE} uniform(0.01, 0.1)", "dtype[outputs]"
 
 
@@ -55,6 +56,7 @@ INTEGERS = Cases(
         _timed(32, 4, "bfloat16", zero=8),
     ],
     verified=_workloads((1, 2, 3, 4, 5, 6, 7, 8), zero=1),
+    no_infinity=_NO_INFINITY,
 )
 ZEROS = Cases(
     op="lowbit_linear",
@@ -62,6 +64,7 @@ ZEROS = Cases(
     arguments={"x": _X, "codes": _CODES, "scales": _SCALES, "zeros": f"uint8{_BESIDE} integers(0, 16)"},
     timed=[_timed(1, 4, "float32"), _timed(8, 8, "bfloat16")],
     verified=_workloads((4, 8, 3)),
+    no_infinity=_NO_INFINITY,
 )
 INT8 = Cases(
     op="lowbit_linear",
@@ -77,6 +80,7 @@ FP4 = Cases(
     arguments={"x": _X, "codes": _CODES, "scales": _SCALES},
     timed=[_timed(1, 4, "float32", 2, zero=0), _timed(16, 4, "bfloat16", 2, zero=0)],
     verified=_workloads((4, 5, 6), 2, zero=0),
+    no_infinity=_NO_INFINITY,
 )
 FP8 = Cases(
     op="lowbit_linear",
@@ -84,6 +88,7 @@ FP8 = Cases(
     arguments={"x": _X, "codes": _CODES, "scales": _SCALES},
     timed=[_timed(1, 8, "float32", 4, zero=0), _timed(16, 8, "bfloat16", 4, zero=0)],
     verified=_workloads((8, 6, 7), 4, zero=0),
+    no_infinity=_NO_INFINITY,
 )
 MINIMA = Cases(
     op="lowbit_linear",
@@ -91,6 +96,7 @@ MINIMA = Cases(
     arguments={"x": _X, "codes": _CODES, "scales": _SCALES, "minima": f"scale_dtype{_BESIDE} normal(0.3)"},
     timed=[_timed(1, 4, "float32", zero=0), _timed(8, 5, "bfloat16", zero=0)],
     verified=_workloads((4, 5, 2), zero=0),
+    no_infinity=(*_NO_INFINITY, "minima"),
 )
 SIXTEENS = Cases(
     op="lowbit_linear",
@@ -101,6 +107,7 @@ SIXTEENS = Cases(
         {**_timed(8, 3, "float32", zero=4), "group": 16},
     ],
     verified=[{**one, "group": 16} for one in _workloads((6, 3, 2), zero=1)],
+    no_infinity=(*_NO_INFINITY, "minima"),
 )
 CASES = (INTEGERS, ZEROS, INT8, FP4, FP8, MINIMA, SIXTEENS)
 """The cases of this family."""

@@ -29,9 +29,10 @@ def lion(
     param: T, grad: T, mean: T, lr: float = 1e-4, beta1: float = 0.9, beta2: float = 0.99, weight_decay: float = 0.0,
     maximize: bool = False,
 ) -> tuple[T, T]:  # fmt: skip
-    """Return a parameter after a step of Lion, and the moment."""
+    """Return a parameter after a step of Lion, and the moment. What is NaN goes nowhere but to NaN."""
     g = -wide(grad) if maximize else wide(grad)
-    signs = torch.sign(mean + (1 - beta1) * (g - mean))
+    way = mean + (1 - beta1) * (g - mean)
+    signs = torch.where(way.isnan(), way, way.sign())  # torch's own sign of NaN is 0, which hides it
     moved = wide(param) * (1 - lr * weight_decay) - lr * signs
     return moved.to(param.dtype), mean + (1 - beta2) * (g - mean)
 

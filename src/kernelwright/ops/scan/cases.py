@@ -59,7 +59,14 @@ CASES = (
         _selective(((1, 100, 160, 16), (2, 60, 70, 15))),
         _selective(_SELECTIVE),
     ),
-    Cases("scan_linear", "linear", {**_ROWS, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR)),
+    Cases(
+        "scan_linear",
+        "linear",
+        {**_ROWS, **_DECAY, **_STATE},
+        _MANY,
+        _linear(_LINEAR),
+        no_infinity=(*_ROWS, *_STATE),
+    ),
     Cases(
         "scan_selective_backward",
         "selective_backward",
@@ -70,6 +77,7 @@ CASES = (
         },
         _selective(((1, 40, 160, 16), (2, 24, 70, 15))),
         _selective(_SHORT),
+        no_infinity=(*_SCAN, "slope", "after"),
     ),
     Cases(
         "scan_linear_backward",
@@ -83,6 +91,7 @@ CASES = (
         },
         [{**one, "scale": 0.5} for one in _FEWER],
         [{**one, "scale": 0.3} for one in _linear(_SHORTER)],
+        no_infinity=(*_ROWS, *_DECAY, *_STATE, "slope", "after"),
     ),
     # Longer keys, or decays well above 0, let the rule grow without bound: float32 overflows, chunks at other rows.
     Cases(

@@ -108,32 +108,38 @@ inline void scale_columns(float* x, int64_t rows, int64_t columns, int64_t row, 
 
 // Decays within a chunk: sum[i] + rest[i] of the logarithms up to row i, from[i] = exp(sum[i]), to[i] = exp(sum[last] - sum[i]).
 // A sum is held in two parts, so that of neighbours' difference nothing is lost, however far both have come; what leaves
-// nothing of a float, minus infinity too, counts as kGone.
+// nothing of a float, minus infinity too, counts as kGone. An infinite decay leaves no number, neither of what was nor of
+// what comes: sums of logarithms cannot tell which infinity a recurrence would have.
 constexpr float kGone = -1000.0f;
+inline float without_infinity(float logarithm) { return logarithm < kGone ? kGone : logarithm + (logarithm - logarithm); }
 
 struct Decays {
-  alignas(64) float sum[kChunk], rest[kChunk], from[kChunk], to[kChunk];
+  alignas(64) float sum[kChunk], rest[kChunk], from[kChunk], to[kChunk], lost[kChunk];  // lost: how many NaN up to a row
   float all = 1;
-  bool any = false;
+  bool any = false, loses = false;
 
   void set(const float* logarithms, int64_t rows) {
-    any = logarithms != nullptr;
+    any = logarithms != nullptr, loses = false;
     double total = 0;
+    float nans = 0;
     for (int64_t i = 0; i < kChunk; ++i) {
-      if (any && i < rows) total += logarithms[i] < kGone ? kGone : logarithms[i];  // NaN stays
+      const float x = any && i < rows ? without_infinity(logarithms[i]) : 0.0f;
+      if (x != x) nans += 1, loses = true;
+      else total += x;
       sum[i] = static_cast<float>(total);
       rest[i] = static_cast<float>(total - sum[i]);
+      lost[i] = nans;
     }
-    const float last = sum[kChunk - 1];
     for (int64_t i = 0; i < kChunk; i += W) {
-      store(from + i, exp(load(sum + i, Full{})), Full{});
+      store(from + i, select(load(lost + i, Full{}) == 0.0f, exp(load(sum + i, Full{})), splat(kNaN)), Full{});
       store(to + i, exp(between(kChunk - 1, i)), Full{});
     }
-    all = std::exp(last);
+    all = loses ? kNaN : std::exp(sum[kChunk - 1]);
   }
-  // What lies between a row and each of a vector of earlier ones.
+  // What lies between a row and each of a vector of earlier ones: a NaN before both does not.
   KW_INLINE F between(int64_t i, int64_t j) const {
-    return (sum[i] - load(sum + j, Full{})) + (rest[i] - load(rest + j, Full{}));
+    const F apart = (sum[i] - load(sum + j, Full{})) + (rest[i] - load(rest + j, Full{}));
+    return loses ? select(load(lost + j, Full{}) == lost[i], apart, splat(kNaN)) : apart;
   }
   // scores[i, j] *= by(i) * exp(sum[i] - sum[j]) for j <= i (j < i if `strict`), and are zero elsewhere.
   template <class By> void mask(float* scores, int64_t rows, bool strict, By by) const {
@@ -231,7 +237,7 @@ template <class T>
 void forward_row(const LinearShape& s, const HeadRows<T>& at, int64_t t, const float* state, float* next, T* out) {
   constexpr int V = 4;
   const T *q = at.q + t * s.inner, *k = at.k + t * s.inner, *v = at.v + t * s.columns;
-  const float a = at.decay ? std::exp(at.decay[t]) : 1.0f;
+  const float a = at.decay ? std::exp(without_infinity(at.decay[t])) : 1.0f;
   const auto columns = [&](int64_t c, auto vectors, auto lanes) KW_INLINED {
     constexpr int N = decltype(vectors)::value;
     F u[N], sum[N]{};

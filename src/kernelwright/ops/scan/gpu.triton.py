@@ -81,7 +81,8 @@ def rows(q, k, v, beta, decay, state, out, after, heads, each, length, inner, co
         later_query = tl.load(q, mask=i < inner * more, other=0.0).to(tl.float32)
         later_value = tl.load(v, mask=c < columns * more, other=0.0).to(tl.float32)
         if DECAY:
-            s *= tl.exp(tl.load(decay + head * length + t))
+            fade = tl.load(decay + head * length + t)
+            s *= tl.exp(tl.where(fade == float("inf"), float("nan"), fade))  # as the chunks of a processor
         if BETA:
             held = key[:, None] * s
             if PADDED:

@@ -43,11 +43,16 @@ def delta(
     return _linear(q, k, v, beta, decay, state, scale)
 
 
+def fade(decay: T) -> T:
+    """Return what decays leave, NaN of an infinite one: what it makes of a state depends on the order of the rest."""
+    return torch.where(decay.isneginf(), decay, decay + (decay - decay)).exp()
+
+
 def _linear(q: T, k: T, v: T, beta: T | None, decay: T | None, state: T | None, scale: float) -> tuple[T, T]:
     heads, length = v.shape[1:3]
     s = wide(v).new_zeros(*v.shape[:2], q.shape[3], v.shape[3]) if state is None else state + 0
     qs, ks = ((shared(x, heads) * by)[..., None] for x, by in ((q, scale), (k, 1.0)))
-    vs, gates = wide(v)[..., None, :], (None if decay is None else decay.exp(), beta)
+    vs, gates = wide(v)[..., None, :], (None if decay is None else fade(decay), beta)
     fades, betas = (None if x is None else x[..., None, None] for x in gates)
     rows = []
     for t in range(length):

@@ -17,7 +17,7 @@ defaults, or are given workload by workload, as are dtypes: `x="dtype[rows]"` wi
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ import torch
 from ...errors import TaskError
 from ...records import Contract, Reference, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ..inputs._draw import draw, elements_of, generator
-from ..inputs.regimes import REGIMES
+from ..inputs.regimes import REGIMES, SPECIAL, without_infinity
 from ..workloads._free_sizes import left_free
 from ..workloads._shrink import fit_axes
 from ..workloads.splits import Plan, derive
@@ -67,6 +67,7 @@ def task(
     confirm: Sequence[Sizes] | None = None,
     fixed: Sequence[str] = (),
     regimes: Sequence[str] | None = None,
+    no_infinity: Sequence[str] = (),
     backward: bool = False,
     **arguments: str,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -79,11 +80,13 @@ def task(
         confirm: sizes of the confirm workloads in addition to the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
         regimes: value regimes that may be applied (`tasks.regimes`); all that the reference accepts if none.
+        no_infinity: arguments in which special values are NaN alone, such as scales: an infinite factor gives
+            another answer in each order of products and sums, NaN the same.
         backward: the task is forward and backward together, the gradients of the outputs given.
         **arguments: a declaration for each tensor, `dtype[sizes] words` (module docstring).
 
     Raises:
-        TaskError: no workloads, or an unknown regime.
+        TaskError: no workloads, an unknown regime, or no such argument.
 
     Example:
         >>> import kernelwright as kw
@@ -101,7 +104,7 @@ def task(
     declaration = Declaration(
         arguments=arguments, workloads=tuple(workloads), contract=_asked(contract or Contract(), backward),
         hidden=None if hidden is None else tuple(hidden), confirm=None if confirm is None else tuple(confirm),
-        fixed=tuple(fixed), regimes=tuple(REGIMES) if regimes is None else tuple(regimes),
+        fixed=tuple(fixed), regimes=_regimes(REGIMES if regimes is None else regimes, arguments, no_infinity),
     )  # fmt: skip
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:
@@ -109,6 +112,17 @@ def task(
         return function
 
     return mark
+
+
+def _regimes(
+    regimes: Iterable[str], arguments: Collection[str], no_infinity: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the regimes, special values without infinities in some arguments."""
+    if unknown := [name for name in no_infinity if name not in arguments]:
+        expected = f"expected some of {', '.join(arguments)}"
+        raise TaskError(f"@kw.task: no argument is called {unknown[0]!r}, as no_infinity has it; {expected}")
+    special = without_infinity(SPECIAL, no_infinity) if no_infinity else SPECIAL
+    return tuple(special if regime == SPECIAL else regime for regime in regimes)
 
 
 def tasks_in(module: ModuleType) -> list[str]:

@@ -1,7 +1,7 @@
 """Value regimes: other distributions for a workload's free float arguments, never for structured ones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -12,6 +12,7 @@ SPECIAL = "special"
 """Name of the regime of NaN and infinities in every argument."""
 LONE = {"nan": math.nan, "infinity": math.inf}
 """Values that may appear once in one argument, everything else as declared: `nan in x`."""
+_NO_INFINITY = ", no infinity"
 Regime = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 """Makes float32 values of a shape."""
 
@@ -30,22 +31,47 @@ def takes_regime(spec: TensorSpec) -> bool:
 
 def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
     """Draw the spec's tensor in the regime; structured tensors and `declared` are drawn as declared."""
-    value, _, place = regime.partition(" in ")
-    if place == spec.name:
-        return _lone(draw(spec, random), LONE[value], random)
-    if place or regime == "declared" or not takes_regime(spec):
+    kind, named = kind_of(regime), spec.name in regime.partition(" in ")[2].split(", ")
+    if kind == "declared" or not takes_regime(spec) or (kind in LONE and not named):
         return draw(spec, random)
-    return lay_out(REGIMES[regime](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
+    if kind in LONE:
+        return _lone(draw(spec, random), LONE[kind], random)
+    values = REGIMES[kind](spec.shape, random)
+    if named:
+        values.masked_fill_(values.isinf(), math.nan)
+    return lay_out(values.to(dtype_of(spec.dtype)), spec.layout)
 
 
-def with_lone(value: str, spec: TensorSpec) -> str:
-    """Name the regime in which one value of `LONE` is somewhere in one argument.
+def kind_of(regime: str) -> str:
+    """Name what a regime is, wherever it is.
 
     Example:
-        >>> with_lone("nan", TensorSpec(name="x", shape=(4,), dtype="float32"))
-        'nan in x'
+        >>> kind_of("nan in x"), kind_of(without_infinity("special", ["scales"])), kind_of("mixed")
+        ('nan', 'special', 'mixed')
     """
-    return f"{value} in {spec.name}"
+    return regime.partition(" in ")[0].removesuffix(_NO_INFINITY)
+
+
+def without_infinity(regime: str, names: Iterable[str]) -> str:
+    """Name a regime which has NaN where it would have infinities in arguments of these names.
+
+    Example:
+        >>> without_infinity("special", ["k_scales", "v_scales"])
+        'special, no infinity in k_scales, v_scales'
+    """
+    return f"{regime}{_NO_INFINITY} in {', '.join(names)}"
+
+
+def lone_of(special: str, specs: Iterable[TensorSpec]) -> list[str]:
+    """Name the regimes in which one value of `LONE`, if a special regime has it, is somewhere in one argument.
+
+    Example:
+        >>> lone_of("special", [TensorSpec(name="x", shape=(4,), dtype="float32")])
+        ['nan in x', 'infinity in x']
+    """
+    finite = special.partition(" in ")[2].split(", ")
+    free = [spec.name for spec in specs if takes_regime(spec)]
+    return [f"{value} in {name}" for name in free for value in LONE if value == "nan" or name not in finite]
 
 
 def _lone(values: torch.Tensor, value: float, random: torch.Generator) -> torch.Tensor:

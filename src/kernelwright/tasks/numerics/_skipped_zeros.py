@@ -2,8 +2,12 @@
 
 A product with a diagonal, a triangle or a masked row of weights multiplies zeros by whatever stands opposite, and zero
 times infinity is NaN. A kernel that skips the zeros gives what is left: a right evaluation too.
+
+The other way round, `gelu` far below zero is tiny, but `1 + erf(x)` rounds to zero there, in float64 too. A kernel that
+has the tail multiplies an infinity by a number.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +21,9 @@ Product = Callable[[Tensor, Tensor], Tensor]
 
 
 class SkippedZeros(Decomposed):
-    """A mode in float64 in which zero times anything is zero inside products, convolutions and attention.
+    """A mode in float64 in which zero times anything is zero inside products, and `gelu` does not round to zero.
 
-    Covers: NaN and infinities opposite a zero of a matrix product, a convolution or attention.
+    Covers: NaN and infinities opposite a zero of a matrix product, a convolution or attention, or opposite `gelu`.
     Does not cover: multiplications that the reference writes element by element.
 
     Example:
@@ -27,6 +31,14 @@ class SkippedZeros(Decomposed):
         ...     torch.tensor([[0.0, 2.0]]).double() @ torch.tensor([[float("inf")], [1.0]]).double()
         tensor([[2.]], dtype=torch.float64)
     """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the operator; `gelu` by its tail, in one step."""
+        if func is torch.ops.aten.gelu.default:
+            return _gelu(args[0], **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator, without the zeros' products where it is one and something is not finite."""
@@ -45,6 +57,13 @@ class SkippedZeros(Decomposed):
         if not MATRICES[name]:
             return found
         return kwargs.get("beta", 1) * args[0] + kwargs.get("alpha", 1) * found
+
+
+def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """Return `gelu` without a difference from one."""
+    if approximate == "none":
+        return x * 0.5 * torch.special.erfc(-x * math.sqrt(0.5))
+    return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
 
 
 def spared(product: Product, left: Tensor, right: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from ...records import ScalarSpec, TensorSpec, Workload
 from .._problem import Outcome, Problem
 from ..inputs._draw import dtype_of
-from ..inputs.regimes import LONE, SPECIAL, adds_nothing, takes_regime, with_lone
+from ..inputs.regimes import LONE, SPECIAL, adds_nothing, kind_of, lone_of, takes_regime
 from ._shrink import workload_elements
 
 MOST_TRIED = 1 << 20
@@ -55,14 +55,14 @@ class Feasibility:
         declared = self._outcome(workload)
         strict = declared is not None and _all_finite(declared.outputs)
         kept = [r for r in allowed if self._takes(_under(workload, r), strict)]
-        if SPECIAL in among and SPECIAL not in kept:
-            lone = [with_lone(value, spec) for spec in free for value in LONE]
-            kept += [r for r in lone if self._is_defined(_under(workload, r))]
-        return kept
+        lost = [r for r in among if kind_of(r) == SPECIAL and r not in kept]
+        lone = [r for special in lost for r in lone_of(special, free)]
+        return kept + [r for r in lone if self._takes(_under(workload, r), strict)]
 
     def _takes(self, workload: Workload, strict: bool) -> bool:
-        if workload.regime == SPECIAL:
-            return self._is_defined(workload, partly=True)
+        kind = kind_of(workload.regime)
+        if kind == SPECIAL or kind in LONE:
+            return self._is_defined(workload, partly=kind == SPECIAL)
         outcome = self._outcome(workload)
         return outcome is not None and (not strict or _all_finite(outcome.outputs))
 

@@ -18,7 +18,7 @@ from .._observed import observe
 from .._problem import Problem
 from .._reused import Reused
 from ..inputs._draw import dtype_of
-from ..inputs.regimes import takes_regime
+from ..inputs.regimes import SPECIAL, kind_of, lone_of, takes_regime
 from ._feasibility import MOST_TRIED, Feasibility
 from ._shrink import workload_elements
 from ._sizes import Axes, Plan, Sizes
@@ -31,6 +31,8 @@ _TELLING = 64
 """Values from which on the regime of special values has one of each."""
 _SHAPED = ("mixed", "negatives", "large-scale")
 """Regimes that hidden workloads of other sizes cycle through, and that pinned ones are drawn in once more."""
+_FEW = 4
+"""Pinned workloads that are tried with special values before they are put into one argument at a time."""
 _CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
 
 
@@ -133,7 +135,7 @@ class _Derivation:
         """Return other sizes, and one of them in every regime and layout; or pinned sizes, some in other regimes."""
         if (pinned := _pinned(self._plan, self._base, Split.HIDDEN)) is not None:
             shaped = [r for r in self._regimes if r in _SHAPED]
-            return pinned + self._again(pinned, shaped or self._regimes[:1])
+            return pinned + self._again(pinned, shaped or self._regimes[:1]) + self._specials(pinned)
         shapes = self._sizes.shapes(self._small, 0)
         cycle = ("declared", *[r for r in self._regimes if r in _SHAPED])
         found = [_named(w, Split.HIDDEN, cycle[i % len(cycle)]) for i, w in enumerate(shapes)]
@@ -157,15 +159,29 @@ class _Derivation:
         shapes = self._sizes.shapes(self._small, 1)[:5]
         return again + [_named(w, Split.CONFIRM, order[(i + 1) % len(order)]) for i, w in enumerate(shapes)]
 
-    def _again(self, pinned: list[Workload], regimes: list[str]) -> list[Workload]:
-        """Return for each regime a pinned workload in it, spread over those that are large enough to show it."""
+    def _specials(self, pinned: list[Workload]) -> list[Workload]:
+        """Return pinned workloads with special values; where they leave nothing finite, with one in each argument."""
+        special = [r for r in self._plan.regimes if kind_of(r) == SPECIAL]
+        if found := self._again(pinned, special * 2, _FEW):
+            return found
+        free = [s for s in self._base.arguments if isinstance(s, TensorSpec)]
+        return self._again(pinned, [lone for r in special for lone in lone_of(r, free)], _FEW)
+
+    def _again(self, pinned: list[Workload], regimes: list[str], most: int | None = None) -> list[Workload]:
+        """Return for each regime a pinned workload in it, spread over those that are large enough to show it.
+
+        Args:
+            pinned: The workloads.
+            regimes: The regimes; one that is there twice is looked for from two workloads on.
+            most: How many workloads are tried for each; all if none.
+        """
         tried = [w for w in pinned if workload_elements(w) <= MOST_TRIED and _most_values(w)]
         shown = [w for w in tried if _most_values(w) >= _TELLING] or tried
         found: list[Workload] = []
         for i, regime in enumerate(regimes):
             first = len(shown) * i // len(regimes)
             places = (_named(w, w.split, regime, w.name) for w in (*shown[first:], *shown[:first]))
-            found += islice(filter(self._feasibility.behaves, places), 1)
+            found += islice(filter(self._feasibility.behaves, islice(places, most)), 1)
         return found
 
     def _layouts(self, carrier: Workload) -> list[Workload]:

@@ -131,6 +131,9 @@ template <class T, class A> KW_INLINE void copy_row(const T* from, int64_t count
   over_lanes(count, [&](int64_t d, auto lanes) KW_INLINED { store(to + d, load(from + d, lanes) * factor, Full{}); });
 }
 
+// A softmax that has met a sink alone: one that is infinite or NaN leaves no number, as a score does.
+KW_INLINE Softmax with_sink(float score) { return {score, score == -kInf ? 0.0f : 1.0f + (score - score)}; }
+
 template <class T, bool plain> struct Flash {
   static constexpr int R = kTileRows;
   static constexpr int64_t kKeys = 512;       // of a block
@@ -277,7 +280,7 @@ template <class T, bool plain> struct Flash {
     std::fill_n(room.sums.data, count * room.columns, 0.0f);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t h = g * s.each() + (m + r) / s.rows, i = (m + r) % s.rows;
-      room.rows.data[r] = {sinks ? Softmax{sinks[h] * kLog2E, 1.0f} : Softmax{}, h, i, scoring.slope(h)};
+      room.rows.data[r] = {sinks ? with_sink(sinks[h] * kLog2E) : Softmax{}, h, i, scoring.slope(h)};
       copy_row(q.at(b, h, i), s.inner, kNarrow ? 1.0f : scoring.factor, room.queries.data + r * room.inner);
     }
     const int64_t high = (count + R - 1) / R, each = count / high, more = count % high, block = block_keys();
