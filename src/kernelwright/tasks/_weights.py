@@ -105,14 +105,14 @@ def pairs(wanted: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]) 
             guessed += [n for n in found if n != found[n]]
         names |= found
     taken = {*names.values()}
-    packed, alike = packings(
+    packed, doubtful = packings(
         {n: t for n, t in wanted.items() if n not in names}, {n: t for n, t in held.items() if n not in taken}
     )
     found_in = {n for packing in packed for n in packing.names}
     taken |= {packing.name for packing in packed}
     return Pairs(
         {n: names[n] for n in wanted if n in names},
-        (*guessed, *alike),
+        (*guessed, *doubtful),
         tuple(n for n in wanted if n not in names and n not in found_in),
         tuple(n for n in held if n not in taken),
         packed,
