@@ -7,7 +7,7 @@ from tests.compiler.test_actions import BY_NAME
 from tests.compiler.test_rewrites import CASES
 from torch import nn
 
-from kernelwright.bound import products_by_definition, work
+from kernelwright.bound import products_by_definition, savings, work
 from kernelwright.bound._algebra import Algebra
 from kernelwright.bound._functions import functions
 from kernelwright.bound._masks import Masks
@@ -203,3 +203,32 @@ def test_products_as_they_stand_are_counted_whatever_a_kernel_may_save():
     graph, given = recorded(lambda a, b: (a @ b).sum(), (8, 16), (16, 4))
     assert products_by_definition(graph) == 8 * 16 * 4
     assert "tensor-float32" not in work(graph, given)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "share", "rule"),
+    [
+        (lambda x, w: F.conv2d(x, w), [(2, 3, 10, 10), (4, 3, 3, 3)], 1 / 4, "a convolution by transforms"),
+        (lambda a, b: (a @ b).sum(), [(8, 16), (16, 4)], 0.0, "only sums of its results are used"),
+        (lambda a, b: (a @ b).tril(), [(8, 16), (16, 8)], 1 / 2, "half of its results are dropped"),
+        (lambda a, b: a.tril() @ b, [(8, 8), (8, 4)], 0.0, "zeros may have been put into a factor"),
+        (lambda a, b: torch.where(a > 0, a @ b, 0.0), [(8, 8), (8, 8)], 0.0, "a mask may hide its results"),
+        (lambda a, b: (a @ b)[:2], [(8, 16), (16, 4)], 1 / 4, "some of its results are not read"),
+    ],
+    ids=["transforms", "sum", "half", "zeros", "mask", "part"],
+)
+def test_what_the_bound_saves_of_a_product_has_its_rule(function, shapes, share, rule):
+    graph, given = recorded(function, *shapes)
+    (saved,) = savings(graph, given)
+    assert saved.by_definition == products_by_definition(graph)
+    assert (saved.counted, rule in saved.rule) == (share * saved.by_definition, True)
+    assert work(graph, given).get("tensor-float32", 0.0) == 2 * saved.counted
+
+
+@pytest.mark.parametrize("activation", [F.softplus, F.mish, lambda x: F.softplus((x + 1).view(-1))])
+def test_a_product_that_decides_about_itself_is_needed_whole(activation):
+    graph, given = recorded(lambda a, b: activation(a @ b), (8, 16), (16, 4))
+    assert savings(graph, given) == ()
+    assert work(graph, given)["tensor-float32"] == 2 * 8 * 16 * 4
+    sums = lambda a, b: torch.where((a @ b).sum(0) > 0, (b.T @ a.T).T, 0.0)  # noqa: E731  a case like the others
+    assert "a mask may hide its results" in {one.rule for one in savings(*recorded(sums, (8, 16), (16, 4)))}

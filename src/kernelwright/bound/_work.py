@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ..records import Workload
-from ..tasks.capture import Graph, Node
-from ._algebra import CONVOLUTION, MATRIX, Algebra, operand, stem_of
+from ..tasks.capture import Graph, Node, Ref
+from ._algebra import CONVOLUTION, MATRIX, Algebra, is_pointwise, operand, stem_of
 from ._layers import attention, is_attention, is_recurrent, recurrent
 from ._masks import of_triangles, triangular_of
+from ._views import VIEWS
 
 _HIDES = frozenset(
     {"where", "masked_fill", "tril", "triu", "diag_embed", "eye", "scatter", "index_put", "eq"}
 )
+_COMPARES = frozenset(f"aten.{name}.Scalar" for name in ("gt", "ge", "lt", "le"))
 _MIXES = frozenset({"mm", "bmm", "addmm", "baddbmm", "convolution", "sum", "mean", "native_layer_norm"})
 _TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh",
@@ -61,10 +64,49 @@ def products_by_definition(graph: Graph) -> float:
     )
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A product or convolution of which the bound counts less than stands there."""
+
+    op: str
+    """The operation, such as `aten.mm.default`."""
+    by_definition: float
+    """Multiply-adds as it stands."""
+    counted: float
+    """Multiply-adds in the bound."""
+    rule: str
+    """Why a kernel may do less."""
+
+
+def savings(graph: Graph, workload: Workload) -> tuple[Saved, ...]:
+    """Return the products of which `work` counts less than stands there, each with the rule that says why."""
+    algebra, triangular = Algebra(graph), triangular_of(workload)
+    found = []
+    for node in graph.ops:
+        if algebra.is_product(node):
+            stands = node.elements * _own_width(algebra, node)
+            counted = sum(flop for _, flop in _node_work(algebra, node, triangular)) * algebra.share(node) / 2
+            if counted < stands:
+                found.append(Saved(node.op, stands, counted, _rule(algebra, node, triangular)))
+    return tuple(found)
+
+
+def _rule(algebra: Algebra, node: Node, triangular: frozenset[str]) -> str:
+    if algebra.share(node) < 1:
+        return "some of its results are not read, repeat others or depend on no input"
+    if algebra.ends_in_sum(node):
+        return "only sums of its results are used"
+    if node.op == CONVOLUTION:
+        is_merged = _width(algebra, node) < _own_width(algebra, node)
+        return "it is merged with another product" if is_merged else "a convolution by transforms"
+    share, rule = _needed_share(algebra, node, triangular)
+    return rule if share < 1 else "it is merged with another product"
+
+
 def _node_work(algebra: Algebra, node: Node, triangular: frozenset[str]) -> Iterator[tuple[str, float]]:
     graph, stem = algebra.graph, stem_of(node)
     if node.op in MATRIX:
-        share = _needed_share(algebra, node, triangular)
+        share, _ = _needed_share(algebra, node, triangular)
         yield f"tensor-{node.dtype}", 2.0 * node.elements * _width(algebra, node) * share
     elif node.op == CONVOLUTION:
         yield f"tensor-{node.dtype}", _convolution(algebra, node)
@@ -86,17 +128,34 @@ def _is_product(node: Node) -> bool:
     return isinstance(power, int | float) and float(power).is_integer()
 
 
-def _needed_share(algebra: Algebra, node: Node, triangular: frozenset[str]) -> float:
-    """Share of the full product's operations that no known shortcut saves."""
+def _needed_share(algebra: Algebra, node: Node, triangular: frozenset[str]) -> tuple[float, str]:
+    """Return the share of the full product's operations that no known shortcut saves, and why it is not all."""
     graph, operands = algebra.graph, algebra.factors(node)
-    if algebra.ends_in_sum(node) or any(_is_structured(graph, o) for o in operands):
-        return 0.0
+    if algebra.ends_in_sum(node):
+        return 0.0, "only sums of its results are used"
+    if any(_is_structured(graph, o) for o in operands):
+        return 0.0, "zeros may have been put into a factor"
     if (share := of_triangles(algebra, node, triangular)) < 1.0:
-        return share
-    stems = {stem_of(u) for u in algebra.users_through(node)}
-    if stems & {"where", "masked_fill"}:
-        return 0.0
-    return 1 / 2 if stems & {"tril", "triu"} else 1.0
+        return share, "a factor is a triangle"
+    users = [*algebra.users_through(node)]
+    stems = {stem_of(u) for u in users}
+    if any(stem_of(u) in ("where", "masked_fill") and not _decides(algebra, node, u) for u in users):
+        return 0.0, "a mask may hide its results"
+    return (1 / 2, "half of its results are dropped") if stems & {"tril", "triu"} else (1.0, "")
+
+
+def _decides(algebra: Algebra, node: Node, user: Node) -> bool:
+    """Whether a `where` compares results of the product themselves, as softplus does: each must be known for that."""
+    asked = user.args[0] if user.op == "aten.where.self" else user.args[1]
+    here = algebra.graph.node(asked.name) if isinstance(asked, Ref) else user
+    if here.op not in _COMPARES:
+        return False
+    while here.name != node.name:
+        sources = {*here.refs()}
+        if len(sources) != 1 or not (is_pointwise(here) or here.op in VIEWS):
+            return False
+        here = algebra.graph.node(sources.pop())
+    return True
 
 
 def _width(algebra: Algebra, node: Node) -> float:

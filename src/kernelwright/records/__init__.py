@@ -6,6 +6,7 @@ from .candidate import Build, BuildStatus, Candidate
 from .counters import Counters
 from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
 from .modelled import ModelledTime
+from .packing import PackedWeight, Packing
 from .run import Budget, Evaluation, Run, RunStatus
 from .sizes import ServedSizes, SizeOf, SizeOutcome, SizeProbe, SymbolRange
 from .space import Configuration, Parameter, Space
@@ -50,6 +51,8 @@ __all__ = [
     "Interval",
     "ModelledTime",
     "Numerics",
+    "PackedWeight",
+    "Packing",
     "Parameter",
     "Record",
     "Reference",

@@ -12,12 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._packing import Names
 from ._self_report import flatten
 from ._types import Gradient
 
 
-def differentiated(kernel: Any, asked: Gradient, style: str) -> Callable[..., tuple[Tensor, ...]]:
-    """Return a call of the kernel and its backward: (*arguments, *gradients of outputs, *state) to all results."""
+def differentiated(
+    kernel: Any, asked: Gradient, style: str, names: Names
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return a call of the kernel and its backward: (*arguments, *gradients of outputs, *state) to all results.
+
+    Gradients of a module's state are asked for and returned as `names` says; what it does not name has one name.
+    """
+    names = _complete(asked, names)
+    packings = [p for p in names.packings if {*p.names} & {name for _, name in asked.state}]
+    owned = tuple(dict.fromkeys((*names.names.values(), *(packing.name for packing in packings))))
+    first = len(asked.arguments)
 
     def call(*given: Any) -> tuple[Tensor, ...]:
         forward, rest = list(given[: asked.forward]), list(given[asked.forward :])
@@ -27,7 +37,7 @@ def differentiated(kernel: Any, asked: Gradient, style: str) -> Callable[..., tu
         targets = [forward[i] for i in asked.arguments]
         if style == "module":
             held = kernel.state_dict(keep_vars=True)
-            targets += [held[name].requires_grad_() for _, name in asked.state]
+            targets += [held[name].requires_grad_() for name in owned]
         else:
             for i, _ in asked.state:
                 state[i] = state[i].detach().requires_grad_()
@@ -35,9 +45,22 @@ def differentiated(kernel: Any, asked: Gradient, style: str) -> Callable[..., tu
         with torch.enable_grad():
             outputs = flatten(kernel(*forward, *state))
         gradients = _backward(outputs, targets, cotangents)
+        if style == "module":
+            found = names.told({n: g for n, g in zip(owned, gradients[first:], strict=True) if g is not None})
+            gradients = (*gradients[:first], *(found.get(name) for _, name in asked.state))
+            like = {n: held[own] for n, own in names.names.items()}
+            like |= {w.name: held[p.name].new_empty(w.shape) for p in packings for w in p.weights}
+            targets = [*targets[:first], *(like[name] for _, name in asked.state)]
         return _settled(outputs, gradients, targets, [*forward, *cotangents, *state])
 
     return call
+
+
+def _complete(asked: Gradient, names: Names) -> Names:
+    """Return the module's names of the tensors whose gradients are asked for."""
+    inside = {name for packing in names.packings for name in packing.names}
+    own = {name: names.names.get(name, name) for _, name in asked.state if name not in inside}
+    return Names(own, packings=names.packings)
 
 
 def _backward(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..records import Build, Candidate, Scalar, Task, TensorSpec, Workload
+from ..records import Build, Candidate, Scalar, ScalarSpec, Task, TensorSpec, Workload
 
 
 class FailureKind(StrEnum):
@@ -93,6 +93,8 @@ class Payload:
     """Folder of the built files, if the language builds; readable in the worker."""
     init: tuple[object, ...] = ()
     """Arguments of a `module` candidate's class: JSON values (lists, numbers, strings, none)."""
+    arguments: tuple[TensorSpec | ScalarSpec, ...] = ()
+    """Arguments of a `module` candidate's first workload, from which its lazy layers take their sizes."""
     outputs: tuple[TensorSpec, ...] = ()
     """The results' specs on the first workload."""
     device: str = "cpu"
@@ -139,6 +141,7 @@ class Payload:
             candidate=candidate,
             artefact=build.artefact,
             init=tuple(init(workload)) if candidate.style == "module" else (),
+            arguments=workload.forward.arguments if candidate.style == "module" else (),
             outputs=workload.outputs,
             device=device,
             mode=task.contract.mode,

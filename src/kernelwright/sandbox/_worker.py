@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, TypeAdapter
 from torch import Tensor
 
-from ..records import ModelledTime, TensorSpec
+from ..records import ModelledTime, Packing, TensorSpec
 from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
@@ -28,6 +28,7 @@ from ._holder import Holder
 from ._loan import Loan
 from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, STATE, Snapshot
+from ._packing import Names
 from ._requests import arenas_of, encoded, slot_message
 from ._types import Argument, Fetched, OutputFact, Reply
 from ._worker_process import WorkerProcess
@@ -68,8 +69,7 @@ class Worker(WorkerProcess):
         self._sets: dict[int, tuple[TensorSpec, ...]] = {}
         self._calls: list[_Call] = []
         self._loan: Loan | None = None
-        self._names: dict[str, str] | None = None
-        self._own: tuple[str, ...] = ()
+        self._names: Names | None = None
 
     def __enter__(self) -> "Worker":
         return self
@@ -101,14 +101,17 @@ class Worker(WorkerProcess):
         if self._loan is not None:
             self._loan.close()
 
-    def rename(self, names: Mapping[str, str], own: Sequence[str]) -> None:
-        """From now on take and return state by other names than the module's.
+    def rename(self, names: Mapping[str, str], own: Sequence[str], packings: Sequence[Packing] = ()) -> None:
+        """From now on take and return state, and return gradients of it, by other names than the module's.
 
         Args:
             names: the module's name for each other one; what is named otherwise is not given to it.
             own: what it has beyond those, which stays as it is.
+            packings: its tensors that hold some of the state in another layout.
         """
-        self._names, self._own = dict(names), tuple(own)
+        self._names = Names(dict(names), tuple(own), tuple(packings))
+        self._connection.ask(self._names.message, _STATE_DEADLINE_S)
+        self._connection.rest()
 
     def set_state(
         self, state: Mapping[str, Tensor], *, in_place: bool = False, deadline_s: float = _STATE_DEADLINE_S
@@ -121,13 +124,12 @@ class Worker(WorkerProcess):
                 named stay as they are.
             deadline_s: seconds.
         """
-        if self._names is not None:
-            state = {self._names[name]: t for name, t in state.items() if name in self._names}
+        state, own = (state, ()) if self._names is None else (self._names.given(state), self._names.own)
         size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192
         with Arena(size) as arena:
             tensors = [[name, slot_message(arena.place(t.detach().cpu()))] for name, t in state.items()]
             self._map(arena, deadline_s)
-            message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place, "own": self._own}
+            message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place, "own": own}
             try:
                 self._connection.ask(message, deadline_s)
             finally:
@@ -151,9 +153,7 @@ class Worker(WorkerProcess):
         described, offsets = parse(STATE, reply, "tensors"), parse(OFFSETS, reply, "offsets")
         tensors = take([(shape, dtype) for _, shape, dtype in described], offsets)
         held = {name: tensor for (name, _, _), tensor in zip(described, tensors, strict=True)}
-        if self._names is None:
-            return held
-        return {name: held[own] for name, own in self._names.items() if own in held}
+        return held if self._names is None else self._names.told(held)
 
     def seed(self, value: int, *, deadline_s: float = 10.0) -> None:
         """Seed torch's generators in the worker."""

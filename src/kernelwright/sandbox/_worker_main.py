@@ -71,6 +71,7 @@ class Worker:
             "set_state": lambda m: self._holder.set_state(
                 m["tensors"], in_place=m["in_place"], own=frozenset(m["own"])
             ),
+            "rename": lambda m: self._holder.rename(m["names"], m["packings"]),
             "prepare": lambda _: self._holder.prepare(),
             "unmap": lambda m: self._holder.unmap(m["arena"]),
             "watch": lambda m: self._watch().turn(m["mode"]),

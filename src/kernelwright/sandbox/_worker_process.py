@@ -63,6 +63,7 @@ class WorkerProcess:
             "seed": seed,
             "candidate": payload.candidate.model_dump(mode="json"),
             "init": list(payload.init),
+            "arguments": [a.model_dump(mode="json") for a in payload.arguments],
             "outputs": [o.model_dump(mode="json") for o in payload.outputs],
             "device": payload.device,
             "mode": payload.mode,

@@ -1,6 +1,5 @@
 """What a worker holds: the candidate, its state, argument sets over arenas, outputs not yet released."""
 
-import ctypes
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -16,14 +15,17 @@ from torch.nn.parameter import is_lazy
 
 from ..languages import Language, executed_on, get_language
 from ..languages.prepared import Prepared, PreparedModule, prepared
-from ..records import Candidate, TensorSpec
+from ..records import Candidate, Packing, TensorSpec
 from . import _cuda
 from ._channel import Message
 from ._counters import Counters
 from ._deployed import Deployed, own
 from ._gradient import differentiated
+from ._lazy import sized
 from ._memory import mapped
 from ._operator_isolation import silenced
+from ._packing import Names
+from ._poison import poison, poison_heap
 from ._segments import segments
 from ._self_report import WITNESS, Spans, flatten, output_fact, places, span
 from ._types import DRIVERS, Gradient, OperatorIsolation
@@ -31,8 +33,6 @@ from ._watch import Watch
 
 _ALIGNMENT = 64
 _OUTPUTS = 0
-_POISON = 0xFF
-_POISONED_BLOCKS, _POISONED_BYTES = 8, 256 << 20
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -61,6 +61,7 @@ class WorkerState:
         """The language, in workers whose launches are counted."""
         self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
+        self._names = Names({})
         self._style = "function"
         self._device, self._fence = "cpu", _cuda.Fence("cpu")
         self._arenas: dict[int, Tensor] = {}
@@ -101,7 +102,7 @@ class WorkerState:
             kernel = self.watch.around(kernel, candidate.language)
         if self._style == "module":
             torch.manual_seed(request["seed"])
-            kernel = kernel(*request["init"]).to(self._device)
+            kernel = sized(kernel(*request["init"]).to(self._device), request["arguments"], self._device)
             torch.seed()
             if kernel.training != (request["mode"] == "train"):
                 kernel.train(request["mode"] == "train")
@@ -155,13 +156,13 @@ class WorkerState:
         if self._style == "destination" and specs:
             kernel = self._kernel.bind(specs)  # type: ignore[attr-defined]  # by the style it has it
         if self._gradient is not None:
-            kernel = differentiated(kernel, self._gradient, self._style)
+            kernel = differentiated(kernel, self._gradient, self._style, self._names)
         numbers = range(self._next_set, self._next_set + len(sets))
         self._next_set = numbers.stop
         for number, arguments in zip(numbers, sets, strict=True):
             mirrors = self._mirrors[number] = []
             self._sets[number] = kernel, tuple(self._argument(a, mirrors, late=late) for a in arguments)
-        _poison_heap(specs, self._device)
+        poison_heap(specs, self._device)
         self._fence.clear()
         return list(numbers)
 
@@ -180,6 +181,11 @@ class WorkerState:
         """Return what to call with what; state follows the arguments but for modules, which hold it."""
         state = () if self._style == "module" else tuple(self._state.values())
         return [(kernel, (*arguments, *state)) for kernel, arguments in (self._sets[n] for n in sets)]
+
+    def rename(self, names: dict[str, str], packings: list[Any]) -> Message:
+        """Return gradients of a module's state by other names, and in other layouts, than its own."""
+        self._names = Names(names, packings=tuple(map(Packing.model_validate, packings)))
+        return {}
 
     def prepare(self) -> Message:
         """Let the candidate pack its weights now, where it declares `prepare` and they changed."""
@@ -280,7 +286,7 @@ class WorkerState:
         for result, _ in self._kept:
             for tensor in _tensors(result):
                 if not reserved.meet(*span(tensor)):
-                    _poison(tensor)
+                    poison(tensor)
         self._kept.clear()
         self._sets.clear()
         self._mirrors.clear()
@@ -373,27 +379,6 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _tensors(item)
-
-
-def _poison(tensor: Tensor) -> None:
-    if tensor.layout is torch.strided and tensor.is_contiguous() and tensor.numel():
-        if tensor.device.type == "cpu":
-            ctypes.memset(tensor.data_ptr(), _POISON, tensor.nbytes)  # half of what a view and a fill cost
-        else:
-            tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
-
-
-def _poison_heap(specs: tuple[TensorSpec, ...], device: str) -> None:
-    """Leave poison where the allocator will next put outputs, so that bytes never written show.
-
-    Several blocks at once, so that a small allocation in between does not use up the only one.
-    """
-    for spec in specs:
-        first = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=device)
-        copies = min(_POISONED_BLOCKS, _POISONED_BYTES // max(1, first.numel() * first.element_size()))
-        blocks = [first, *(torch.empty_like(first) for _ in range(copies))]
-        for block in blocks:
-            _poison(block)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -5,10 +5,10 @@ bit, sizes and dtype is taken for the same weight. Whatever pairs are found so, 
 to the same: a candidate that is right on secret weights given by them is right, wherever they are. Values cannot make
 a wrong candidate pass; they can only be missing.
 
-Covers: other names; further tensors, which stay as they were made, so that a weight folded into one goes stale; a
-module that reads the seed, the values or this text, as it is judged on other weights.
-Does not cover: weights that are stored transposed, in other sizes, packed or scaled; backward problems, whose
-gradients are asked for by name.
+Covers: other names; other layouts (`_packed.py`); further tensors, which stay as they were made, so that a weight
+folded into one goes stale, a second copy too; a module that reads the seed, the values or this text, as it is judged on
+other weights; gradients, which are asked for by the same names and in the same layout.
+Does not cover: weights that are scaled, padded, interleaved or of another dtype.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ from typing import Protocol
 import torch
 
 from ..errors import WorkerError
-from ..records import Workload
+from ..records import Packing, Workload
+from ._packed import packings
 from ._problem import Problem
 
 _MOST_NAMED = 6
@@ -38,8 +39,8 @@ class HoldsState(Protocol):
         """Return parameters and buffers."""
         ...
 
-    def rename(self, names: Mapping[str, str], own: Sequence[str]) -> None:
-        """Take and return them by other names from now on."""
+    def rename(self, names: Mapping[str, str], own: Sequence[str], packings: Sequence[Packing]) -> None:
+        """Take and return them by other names, and in other layouts, from now on."""
         ...
 
 
@@ -69,19 +70,23 @@ class Pairs:
     """Those of the problem's for which there is none."""
     own: tuple[str, ...] = ()
     """Those of the candidate's that stand for none."""
+    packings: tuple[Packing, ...] = ()
+    """Those of the candidate's that hold some of the problem's in another layout."""
 
 
 def pairs(wanted: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]) -> Pairs:
     """Pair the problem's weights with a candidate's, both made under the same seed.
 
     Names decide where all of the problem's are there, with their sizes and dtypes. Else values do; among equal ones the
-    same name, then the same last part of the name, then the order.
+    same name, then the same last part of the name, then the order. What is left may be stored in another layout.
 
     Example:
         >>> weight, scale = torch.randn(3, 2), torch.ones(3)
         >>> found = pairs({"fc.weight": weight, "n.weight": scale}, {"w": weight.clone(), "g": scale, "t": weight.T})
         >>> dict(found.names), found.own, found.guessed
         ({'fc.weight': 'w', 'n.weight': 'g'}, ('t',), ())
+        >>> [packing.names for packing in pairs({"fc.weight": weight}, {"t": weight.T}).packings]
+        [('fc.weight',)]
     """
     if all(n in held and held[n].shape == t.shape and held[n].dtype == t.dtype for n, t in wanted.items()):
         return Pairs({n: n for n in wanted}, own=tuple(n for n in held if n not in wanted))
@@ -99,11 +104,18 @@ def pairs(wanted: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]) 
         if max(len(alike), len(free)) > 1 and wanted[alike[0]].is_floating_point():
             guessed += [n for n in found if n != found[n]]
         names |= found
+    taken = {*names.values()}
+    packed, doubtful = packings(
+        {n: t for n, t in wanted.items() if n not in names}, {n: t for n, t in held.items() if n not in taken}
+    )
+    found_in = {n for packing in packed for n in packing.names}
+    taken |= {packing.name for packing in packed}
     return Pairs(
         {n: names[n] for n in wanted if n in names},
-        tuple(guessed),
-        tuple(n for n in wanted if n not in names),
-        tuple(n for n in held if n not in names.values()),
+        (*guessed, *doubtful),
+        tuple(n for n in wanted if n not in names and n not in found_in),
+        tuple(n for n in held if n not in taken),
+        packed,
     )
 
 
@@ -118,7 +130,7 @@ def fit_state(problem: Problem, workload: Workload, worker: HoldsState) -> tuple
     """
     wanted = {s.name: (s.shape, s.dtype) for s in workload.state}
     has = {name: (shape, dtype) for name, shape, dtype in worker.loaded.state}
-    if not wanted or wanted == has or workload.cotangents:
+    if not wanted or wanted == has:
         return ()
     if all(has.get(name) == known for name, known in wanted.items()):
         found = Pairs({n: n for n in wanted}, own=tuple(n for n in has if n not in wanted))
@@ -128,10 +140,10 @@ def fit_state(problem: Problem, workload: Workload, worker: HoldsState) -> tuple
         sizes = {name: shape for name, (shape, _) in wanted.items()}
         raise WorkerError(
             f"which of the kernel's weights are the problem's is not told: made under the same seed, none of its "
-            f"{listed(found.own, {n: s for n, (s, _) in has.items()})} has the name and sizes, or the values, of the "
-            f"problem's {listed(found.missing, sizes)}"
+            f"{listed(found.own, {n: s for n, (s, _) in has.items()})} has the name and sizes, or the values in some "
+            f"layout, of the problem's {listed(found.missing, sizes)}"
         )
-    worker.rename(found.names, found.own)
+    worker.rename(found.names, found.own, found.packings)
     return found.guessed
 
 

@@ -17,7 +17,9 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from ...errors import TaskError
 from ...records import ScalarSpec, TensorSpec, Workload
 from . import _attention
 from ._constants import constants_of, own_tensors
@@ -48,6 +50,7 @@ RMSNorm is not: `torch.nn.functional.rms_norm` and the many RMSNorms written by 
 form, `pow, mean, add, rsqrt, mul, mul`. Activations are decomposed into elementwise parts.
 """
 
+_MESSAGE_CHARACTERS = 300
 _FOUND: WeakKeyDictionary["Problem", dict[str, Graph]] = WeakKeyDictionary()
 """The graphs found so far by problem and workload: an export takes half a second, and several stages need it."""
 
@@ -79,7 +82,15 @@ def _captured(problem: "Problem", workload: Workload) -> Graph:
         try:
             return _exported(reference, workload)
         except _NotExportable:
+            pass
+        try:
             return record_function(reference, workload, problem.inputs(workload, 0))
+        except Exception as error:
+            said = " ".join(str(error).split())[:_MESSAGE_CHARACTERS]
+            raise TaskError(
+                f"{problem.task.name}: its operations cannot be recorded, so that no bound is known; "
+                f"torch says {type(error).__name__}: {said}"
+            ) from error
 
 
 def trace(problem: "Problem", workload: Workload) -> Graph:
@@ -273,10 +284,23 @@ def _record(
             bound, dict(zip(held, given, strict=True)), arguments, tie_weights=False
         )
 
-    nodes, outputs, changed = record(call, [*tensors, *state], decompositions())
+    nodes, outputs, changed = _recorded(call, [*tensors, *state])
     constants = {name.removeprefix("inner.") for name in passing}
     mutations = [(name, new) for name, new in changed if name not in constants]
     return tidied(nodes, outputs, mutations, workload, how)
+
+
+def _recorded(
+    call: Callable[..., object], given: list[tuple[Node, torch.Tensor]]
+) -> tuple[list[Node], list[str], list[tuple[str, str]]]:
+    """Record a call; one that asks autograd for gradients itself is unrolled first, which recording does not allow."""
+    try:
+        return record(call, given, decompositions())
+    except RuntimeError as error:
+        if "requires_grad_()" not in str(error):
+            raise
+        unrolled = make_fx(call)(*(value.detach().clone() for _, value in given))
+        return record(unrolled, given, decompositions())
 
 
 @functools.cache
