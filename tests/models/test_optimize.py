@@ -74,6 +74,16 @@ def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan
     assert model_result("last", world.store) == result
 
 
+def test_more_is_kept_for_the_verdict_where_accepting_a_kernel_of_a_region_took_long(world, small_plan):
+    names = tasks_of(small_plan)
+    world.found = {names["norms.0"]: 2.0, names["layers.0"]: 1.5}
+    world.optimize(small_plan.loaded, minutes=2.0)
+    assert len(world.searched) == 2
+    world.accepted_s, world.store = 60.0, world.folder / "slow"
+    world.optimize(small_plan.loaded, minutes=2.0)
+    assert len(world.searched) == 2 + 1, "another search would leave too little for the verdict"
+
+
 def test_what_became_of_the_kernels_of_a_region_is_said_where_none_was_accepted(
     world, small_plan, monkeypatch
 ):
