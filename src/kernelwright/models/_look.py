@@ -1,6 +1,7 @@
 """Region → PlannedRegion: its time inside the model, its bound, and what changing it may save.
 
-Nothing is saved on what torch computes within a kernel too: operators without a rule, recurrent layers, complex numbers.
+Nothing is saved on what torch computes within a kernel too: operators without a rule, recurrent layers, complex
+numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -110,7 +111,7 @@ class Look:
         return sum(kept_us(nodes[u.start : u.stop], self._times) for u in region.units)
 
     def _hope_us(self, region: Region) -> float:
-        """Return what could be gained at a bound of nothing, but for torch's part; long regions take long to look at."""
+        """Return what could be gained at a bound of torch's part alone; long regions take long to look at."""
         return CLOSED[1] * (self._time_us(region) - self._kept_us(region))
 
     def _is_part(self, region: Region) -> bool:
