@@ -64,7 +64,9 @@ def test_nothing_is_expected_of_what_torch_computes_within_a_kernel_of_a_region_
     region = next(r for r in regions_of(piece).regions if r.label == "first")
     row = look.at(region)
     assert row.time_us == 12 and row.uses == 2
-    assert row.gain.expected == pytest.approx(6 * looking.CLOSED[1]), "two transforms and what is between stay"
+    assert row.gain.expected == pytest.approx(6 * looking.CLOSED[1]), (
+        "two transforms and what is between stay"
+    )
     assert look.also(row, region).gain.expected == pytest.approx(12 * looking.CLOSED[1])
 
 
