@@ -2,9 +2,11 @@
 
     python -m benchmarks.zoo.forecast ROWS.jsonl ... [--gaps GAPS.jsonl] [--only vision,llama]
     python -m benchmarks.zoo.forecast ROWS.jsonl ... --look LOOKS.jsonl
+    python -m benchmarks.zoo.forecast ROWS.jsonl ... --pilots
 
 With LOOKS, those of `python -m benchmarks.zoo.look`, in which the first programs are timed, the forecast after a pilot is
 replayed: a program's share of eager torch's time by the pilot's, each model from the others (least absolute deviations).
+With --pilots, today's forecast is made of the rows' own pilots, and told is how far the runs of one model lie apart, too.
 Otherwise the plan's is:
 ROWS are those of `python -m benchmarks.zoo`. The share of a model's time that torch keeps is measured again, once for
 each model, and kept in GAPS; time and bound are the row's own. Told are the errors of today's forecast, those of one whose
@@ -26,7 +28,7 @@ from benchmarks.zoo.__main__ import HERE, models
 from kernelwright.models._capture import capture_model
 from kernelwright.models._clock import HostClock
 from kernelwright.models._native import native_us
-from kernelwright.models._pilot import SLOW
+from kernelwright.models._pilot import SLOW, forecast_of
 from kernelwright.models._plan import WHOLE_CLOSED
 from kernelwright.models._target import load_model
 from kernelwright.models._timing import timed
@@ -44,12 +46,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--look", type=Path, help="rows of benchmarks.zoo.look: replay the forecast after a pilot"
     )
+    parser.add_argument("--pilots", action="store_true", help="forecasts of the rows' own pilots")
     parser.add_argument("--only", default="", help="categories and models, by comma")
     asked = parser.parse_args(argv)
     wanted = set(filter(None, asked.only.split(",")))
     rows = [row for path in asked.rows for row in _read(path)]
     if asked.look is not None:
         print(piloted(rows, _read(asked.look)))
+        return 0
+    if asked.pilots:
+        print(by_pilots(rows))
         return 0
     judged = {row["model"]: row for row in rows if row.get("eager_speedup") and row.get("bound_us")}
     kept = {row["model"]: row["native_share"] for row in _read(asked.gaps)}
@@ -88,7 +94,7 @@ def told(found: Sequence[Row]) -> list[str]:
     Example:
         >>> rows = [{"model": "a", "gap": 0.5, "saved": 0.4}, {"model": "b", "gap": 0.5, "saved": 0.5}]
         >>> told(rows)[-1]
-        'forecast off by 6.5 points in the median, 6.5 in the mean; 1 of 2 within the interval; by the others 10.0, 10.0'
+        'forecast off by 5.0 points in the median, 5.0 in the mean; 1 of 2 within the interval; by the others 10.0, 10.0'
     """
     low, share, high = WHOLE_CLOSED
     lines, errors, others = [], [], []
@@ -127,6 +133,30 @@ def piloted(rows: Sequence[Row], looks: Sequence[Row]) -> str:
         f"after a pilot, {len(names)} models: off by {median_:.1f} points in the median, {mean:.1f} in the mean, a tenth by "
         f"more than {100 * np.quantile(off, 0.1):.1f} and {100 * np.quantile(off, 0.9):.1f}; the pilot as it is {raw:.1f}; "
         f"from all {', '.join(f'{c:.3f}' for c in fitted(inputs, measured))}"
+    )
+
+
+def by_pilots(rows: Sequence[Row]) -> str:
+    """Return how far today's forecasts of pilots are off, and how far verdicts on one model lie apart, both in points.
+
+    Example:
+        >>> rows = [{"model": "a", "pilot": 0.5, "eager_speedup": times} for times in (2.0, 2.5)]
+        >>> by_pilots(rows)
+        '2 runs with a pilot: off by 8.2 points in the median, from +3.2 to +13.2; judged more than once, apart by: a 10.0'
+    """
+    judged: dict[str, list[float]] = {}
+    for row in rows:
+        if row.get("eager_speedup"):
+            judged.setdefault(row["model"], []).append(1 / row["eager_speedup"])
+    off = [
+        1 / forecast_of(row["pilot"])[1] - 1 / row["eager_speedup"]
+        for row in rows
+        if row.get("pilot") and row.get("eager_speedup")
+    ]
+    apart = [f"{n} {100 * (max(s) - min(s)):.1f}" for n, s in judged.items() if len(s) > 1]
+    return (
+        f"{len(off)} runs with a pilot: off by {_points([abs(one) for one in off])[0]:.1f} points in the median, "
+        f"from {100 * min(off):+.1f} to {100 * max(off):+.1f}; judged more than once, apart by: {', '.join(apart)}"
     )
 
 

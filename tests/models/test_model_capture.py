@@ -1,12 +1,16 @@
 """Graphs of models: exported whole, or in pieces that are named; what odd models become."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
+import pytest
 import torch
 from torch import nn
 
+from kernelwright.models import _look as looking
 from kernelwright.models import capture_model, load_model
 from kernelwright.models._native import native_us
+from kernelwright.models._regions import regions_of
 from kernelwright.models._timing import untimed
 
 
@@ -35,6 +39,35 @@ def test_complex_numbers_and_recurrent_layers_are_torchs_in_one_program_too():
     (piece,) = found.pieces
     each = replace(untimed(piece), nodes_us={node.name: 1.0 for node in piece.nodes})
     assert native_us(found, {piece.name: each}) == 4, "the two transforms, what is between them, the layer"
+
+
+def test_nothing_is_expected_of_what_torch_computes_within_a_kernel_of_a_region_too(monkeypatch):
+    class Filter(nn.Module):
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(x) * 2, n=4).sigmoid() * 2 + 1
+
+    class Filters(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Filter(), Filter()
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    (piece,) = captured(Filters(), torch.ones(3, 4)).pieces
+    each = replace(untimed(piece), nodes_us={node.name: 1.0 for node in piece.nodes}, whole_us=12.0)
+    free = SimpleNamespace(attainable_us=0.0, limit="")
+    monkeypatch.setattr(looking, "trace", lambda *_: None)
+    monkeypatch.setattr(looking, "bound", lambda *_, **__: free)
+    monkeypatch.setattr(looking, "reached_us", lambda *_: 0.0)
+    look = looking.Look(piece, each, None, None, None, None)
+    region = next(r for r in regions_of(piece).regions if r.label == "first")
+    row = look.at(region)
+    assert row.time_us == 12 and row.uses == 2
+    assert row.gain.expected == pytest.approx(6 * looking.CLOSED[1]), (
+        "two transforms and what is between stay"
+    )
+    assert look.also(row, region).gain.expected == pytest.approx(12 * looking.CLOSED[1])
 
 
 def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured(capfd):

@@ -18,7 +18,7 @@ class World:
     def __init__(self, folder):
         self.folder, self.store = folder, folder / "store"
         self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
-        self.final, self.budgets, self.first = DecisionStatus.IMPROVED, [], []
+        self.final, self.budgets, self.first, self.accepted_s = DecisionStatus.IMPROVED, [], [], 1.0
 
     def search(self, task, *, budget, **options):
         assert budget.minutes > 0 and options["store"] == self.store
@@ -49,7 +49,7 @@ class World:
         decision = SimpleNamespace(
             speedup=Interval(median=speedup), status=DecisionStatus.IMPROVED, baseline="compile"
         )
-        return (SimpleNamespace(candidate=candidate, decision=decision, timing=None),)
+        return (SimpleNamespace(candidate=candidate, decision=decision, timing=None, time_s=self.accepted_s),)
 
     @contextmanager
     def judging(self, task, **options):

@@ -1,4 +1,8 @@
-"""Region → PlannedRegion: its time inside the model, its bound, and what changing it may save."""
+"""Region → PlannedRegion: its time inside the model, its bound, and what changing it may save.
+
+Nothing is saved on what torch computes within a kernel too: operators without a rule, recurrent layers, complex
+numbers.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,6 +10,7 @@ from ..bound import Rates, bound
 from ..devices import Device, Peak, Peaks
 from ..tasks import Problem
 from ..tasks.capture import trace
+from ._native import kept_us
 from ._plan_records import Gain, PlannedRegion
 from ._reach import reached_us
 from ._regions import Region
@@ -76,28 +81,38 @@ class Look:
         found = bound(problem, workload, self._device, self._peaks, self._rates, graph=graph)
         uses, time_us = len(region.units), self._time_us(region)
         bound_us, reach_us = uses * found.attainable_us, uses * reached_us(found, self._products)
+        gain = gain_of(time_us, reach_us + self._kept_us(region))
         return PlannedRegion(
             region=region.key, piece=self._capture.name, kind=region.kind, label=region.label, uses=uses,
             time_us=time_us,
             share=min(time_us / self._times.whole_us, 1.0), bound_us=bound_us, reach_us=reach_us, limit=found.limit,
-            gain=gain_of(time_us, reach_us), cost_s=_SET_UP_S + _CALLS * time_us / uses / 1e6, chosen=False,
+            gain=gain, cost_s=_SET_UP_S + _CALLS * time_us / uses / 1e6, chosen=False,
         )  # fmt: skip
 
     def also(self, row: PlannedRegion, region: Region) -> PlannedRegion:
         """Return what may be expected of a region of another piece and of the equal one here, together."""
-        uses, time_us = row.uses + len(region.units), row.time_us + self._time_us(region)
-        bound_us, reach_us = (one * uses / row.uses for one in (row.bound_us, row.reach_us or row.bound_us))
+        added, time_us = len(region.units), self._time_us(region)
+        bounds_us = row.bound_us, row.reach_us or row.bound_us
+        bound_us, reach_us = (one * (row.uses + added) / row.uses for one in bounds_us)
+        more = gain_of(time_us, reach_us - bounds_us[1] + self._kept_us(region))
+        low, expected, high = (getattr(row.gain, n) + getattr(more, n) for n in ("low", "expected", "high"))
+        time_us += row.time_us
         return row.model_copy(update={
-            "uses": uses, "time_us": time_us, "share": min(time_us / self._times.whole_us, 1.0),
-            "bound_us": bound_us, "reach_us": reach_us, "gain": gain_of(time_us, reach_us),
+            "uses": row.uses + added, "time_us": time_us, "share": min(time_us / self._times.whole_us, 1.0),
+            "bound_us": bound_us, "reach_us": reach_us, "gain": Gain(low=low, expected=expected, high=high),
         })  # fmt: skip
 
     def _time_us(self, region: Region) -> float:
         return sum(self._times.region_us(self._capture, u.start, u.stop) for u in region.units)
 
+    def _kept_us(self, region: Region) -> float:
+        """Return the microseconds of what torch computes within a kernel for it too."""
+        nodes = self._capture.nodes
+        return sum(kept_us(nodes[u.start : u.stop], self._times) for u in region.units)
+
     def _hope_us(self, region: Region) -> float:
-        """Return what could be gained at a bound of nothing; long regions take long to look at."""
-        return CLOSED[1] * self._time_us(region)
+        """Return what could be gained at a bound of torch's part alone; long regions take long to look at."""
+        return CLOSED[1] * (self._time_us(region) - self._kept_us(region))
 
     def _is_part(self, region: Region) -> bool:
         """Tell whether one use is clearly less than the whole graph, unless that is small."""

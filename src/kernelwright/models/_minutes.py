@@ -8,7 +8,10 @@ _WHOLE_SHARE, _LEAST_WHOLE_S = 0.6, 120.0
 """Share of the minutes for the whole model, and seconds that it gets at least, where there are so many."""
 _TRIED_SHARE = 0.75
 """Part of a search's seconds in which it tries programs; the rest is for their acceptance."""
-_VERDICT_SHARE, _MOST_VERDICT_S = 0.4, 300.0
+_VERDICT_SHARE, _MOST_SHARE, _MOST_VERDICT_S = 0.4, 0.7, 300.0
+_TIMES_ACCEPTED = 6.0
+"""How many times as long as accepting a region's kernel the verdict on the model takes: its native forms are compiled,
+sets of kernels are screened, and one is accepted (`benchmarks.pieces` under load: 200 seconds and 34)."""
 
 
 def whole_s(left_s: float) -> float:
@@ -35,9 +38,19 @@ def budget_of(share_s: float, left_s: float) -> Budget:
     return Budget(minutes=max(share_s, left_s) / 60, search_minutes=_TRIED_SHARE * share_s / 60)
 
 
-def verdict_s(left_s: float) -> float:
-    """Return the seconds that are kept for the verdict on the regions' kernels together."""
-    return min(_VERDICT_SHARE * left_s, _MOST_VERDICT_S)
+def verdict_s(left_s: float, accepted_s: float = 0.0) -> float:
+    """Return the seconds that are kept for the verdict on the regions' kernels together.
+
+    Args:
+        left_s: Seconds that are left when the regions begin.
+        accepted_s: The longest that accepting a kernel of a region has taken.
+
+    Example:
+        >>> verdict_s(280.0), verdict_s(280.0, 30.0), verdict_s(280.0, 60.0)
+        (112.0, 180.0, 196.0)
+    """
+    wanted_s = max(_VERDICT_SHARE * left_s, _TIMES_ACCEPTED * accepted_s)
+    return min(wanted_s, _MOST_SHARE * left_s, _MOST_VERDICT_S)
 
 
 def regions_s(left_s: float) -> float:

@@ -1,6 +1,6 @@
 """Captured, Timed → microseconds of what torch computes within one program too."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import fx
@@ -17,8 +17,12 @@ _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 
 def native_us(captured: Captured, times: Mapping[str, Timed]) -> float:
     """Return the microseconds of operators that the compiler does not write kernels for."""
-    nodes = ((times[piece.name], node) for piece in captured.pieces for node in piece.nodes)
-    return sum(t.nodes_us[node.name] for t, node in nodes if _stays_native(node, t.facts))
+    return sum(kept_us(piece.nodes, times[piece.name]) for piece in captured.pieces)
+
+
+def kept_us(nodes: Iterable[fx.Node], times: Timed) -> float:
+    """Return the microseconds of those among nodes of a graph."""
+    return sum(times.nodes_us[node.name] for node in nodes if _stays_native(node, times.facts))
 
 
 def _stays_native(node: fx.Node, facts: Mapping[str, Fact]) -> bool:

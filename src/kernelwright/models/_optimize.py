@@ -22,7 +22,7 @@ from ._identity import Outside, identity_of
 from ._judged import Judged
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
-from ._minutes import SHORTEST_S, budget_of, regions_s
+from ._minutes import SHORTEST_S, budget_of, verdict_s
 from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
@@ -158,11 +158,14 @@ class _Run:
         if plan.captured.whole is None and self.used.kind != "cpu":
             broken = f"the model's graph breaks ({plan.captured.breaks[0]}); kernels serve its pieces on CPUs alone"
             return self._native(tried, broken, alone), None
-        reserve_s = self._left_s() - regions_s(self._left_s())
-        regions = _Regions(plan, self.options["store"], self.say)
+        all_s, regions = self._left_s(), _Regions(plan, self.options["store"], self.say)
         regions.take_over(self.options)
-        while (stream := regions.next(self._left_s() - reserve_s)) is not None:
-            left_s = self._left_s() - reserve_s
+
+        def left_to_search_s() -> float:
+            return self._left_s() - verdict_s(all_s, regions.accepted_s)
+
+        while (stream := regions.next(left_to_search_s())) is not None:
+            left_s = left_to_search_s()
             budget = budget_of(min(max(stream.cost_s, 2 * SHORTEST_S), left_s), left_s)
             regions.search(stream, search, budget, self.options)
         accepted = regions.accepted()
@@ -223,6 +226,8 @@ class _Regions:
         self._accepted: dict[str, Accepted] = {}
         self._ends: dict[str, str] = {}
         self._key = _key(plan)
+        self.accepted_s = 0.0
+        """The longest that accepting a kernel took."""
 
     def take_over(self, options: dict[str, Any]) -> None:
         """Take over the finished runs of an earlier, interrupted attempt that asked for the same."""
@@ -274,6 +279,8 @@ class _Regions:
         best = next(iter(accepted_of(store, record)), None)
         if best is None:
             self._ends[stream.key] = ends_of(store.evaluations(run))
+        else:
+            self.accepted_s = max(self.accepted_s, best.time_s)
         if (
             best is not None
             and best.decision.speedup is not None
