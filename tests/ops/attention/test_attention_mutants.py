@@ -12,7 +12,7 @@ WHOLE = {
         "return cap == 0.0f ? x : cap * tanh(x);",
         "return cap == 0.0f ? x : cap * x;",
     ),
-    "the sink of the first head": ("Softmax{sinks[h] * kLog2E, 1.0f}", "Softmax{sinks[0] * kLog2E, 1.0f}"),
+    "the sink of the first head": ("with_sink(sinks[h] * kLog2E)", "with_sink(sinks[0] * kLog2E)"),
     "distance from the wrong row": (
         "const int64_t at = row.row + scoring.offset;",
         "const int64_t at = row.row;",
