@@ -2,8 +2,8 @@
 
     python -m benchmarks.verify_cost FILE [--max-elements 4e6] [--memory usual] [--out rows.jsonl]
 
-Of a task's first schedule in C++, after one screening. Seconds are those of the judge's process and of its workers while
-they run, each part without the parts within it. `--memory usual` gives memory back when it is freed, as it was before
+Of a task's first schedule in C++, after one screening. Seconds are those of the judge's process and of its workers
+while they run, each part without the parts within it; what a worker did before it was ended is not in `rest`. `--memory usual` gives memory back when it is freed, as it was before
 the judge kept it.
 """
 
@@ -63,7 +63,7 @@ class Parts:
                 spent, within = cpu_s() - before, self._within.pop()
                 if self._within:
                     self._within[-1] += spent
-                self.seconds[name] += spent - within
+                self.seconds[name] += max(0.0, spent - within)
 
         return counted
 
