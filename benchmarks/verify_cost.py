@@ -3,8 +3,8 @@
     python -m benchmarks.verify_cost FILE [--max-elements 4e6] [--memory usual] [--out rows.jsonl]
 
 Of a task's first schedule in C++, after one screening. Seconds are those of the judge's process and of its workers
-while they run, each part without the parts within it; what a worker did before it was ended is not in `rest`. `--memory usual` gives memory back when it is freed, as it was before
-the judge kept it.
+while they run, each part without the parts within it; what a worker did before it was ended is not in `rest`.
+`--memory usual` gives memory back when it is freed, as it was before the judge kept it.
 """
 
 import argparse
