@@ -206,6 +206,18 @@ def test_weights_go_into_panels_first_and_the_library_is_still_tried():
     assert beam(deep)[0].state.text == "dual(mm); pack(mm_2)"
 
 
+@pytest.mark.parametrize(
+    ("rows", "first"), [(1, "pack(all)"), (3, "pack(all)"), (16, "dual(mm); pack(mm_2)")]
+)
+def test_a_gated_layer_of_few_rows_walks_through_each_weight_first(rows, first):
+    graph = weighed(
+        lambda x, a, b, c: F.linear(gated(x, a, b), c), [(rows, 96)], [(128, 96), (128, 96), (96, 128)]
+    )
+    names = [leaf.state.text for leaf in leaves(graph)]
+    assert names[0] == first
+    assert any("dual" in name for name in names[:3]), "both are tried soon"
+
+
 def test_the_library_reads_turned_weights_where_they_lie():
     graph = weighed(F.linear, [(5, 8)], [(20, 8), (20,)])
     name = next(op.name for op in graph.operations if "addmm" in op.op)

@@ -186,7 +186,7 @@ def test_the_hidden_workload_that_refused_others_comes_first_under_the_same_seed
     once = {p.name for p in PROBES}
     assert once & set(probed)
     probed.clear()
-    told = Oracle(problem, oracle.refusals)
+    told = oracle.afresh()
     again = verify(problem, *make(body), pool=pool, oracle=told, seeds=first.seeds)
     searched = len(problem.task.split(Split.SEARCH))
     assert [c.workload.name for c in looked[1:]] == before[-1:] and len(before) > searched + 1

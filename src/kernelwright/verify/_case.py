@@ -65,6 +65,11 @@ class Case:
     """Makes, once, the same case with its sensitivity averaged over more perturbations, and at least what plain honest
     evaluations of these inputs are off by; none where it is that case already."""
 
+    right: list[tuple[tuple[torch.Tensor, ...], dict[str, float]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """The last outputs that were found right, the judge's own copies, with their figures: the same bits are right."""
+
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """The tensor arguments, in order."""
@@ -97,7 +102,8 @@ class Case:
         """Bytes held, tolerances included."""
         tolerances = (*self.outputs, *self.mutated.values(), *self.state_after.values())
         held = [t for r in tolerances for t in (r.truth, r.native, r.unit, r.allowed) if t is not None]
-        return sum(t.nbytes for t in (*held, *self.tensors, *self.state.values()))
+        right = [t for outputs, _ in self.right for t in outputs]
+        return sum(t.nbytes for t in (*held, *right, *self.tensors, *self.state.values()))
 
 
 class Seeds:
@@ -133,18 +139,26 @@ class Oracle:
     Does not cover: acceptance; that draws fresh seeds for every candidate.
     """
 
-    def __init__(self, problem: Problem, refusals: Counter[str] | None = None) -> None:
-        """Know nothing yet but, if given, which workloads refused earlier candidates; more are counted there."""
+    def __init__(self, problem: Problem) -> None:
+        """Know nothing yet."""
         self.problem = problem
         self._cases: OrderedDict[tuple[str, int, int], Case] = OrderedDict()
         """By workload, seed of the inputs and seed of the state."""
-        self.refusals = Counter[str]() if refusals is None else refusals
+        self.refusals = Counter[str]()
         """How many candidates each workload refused: those that refused most come first among the hidden ones, and
         before what takes longest on the search ones."""
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
         self._relations: dict[str, tuple[Relation, ...]] = {}
         self._sampled_outputs: dict[tuple[str, int], tuple[SampledOutput, ...]] = {}
+
+    def afresh(self) -> "Oracle":
+        """Return one that has made no case, for seeds of its own, and shares what was found out about the reference and
+        which workloads refused candidates.
+        """
+        made = Oracle(self.problem)
+        made.refusals, made._relations = self.refusals, self._relations
+        return made
 
     @property
     def task(self) -> Task:

@@ -261,6 +261,16 @@ class Trial:
         placed.worker.push(placed.number, deadline_s=self.limit_s())
         return Placed(case, placed.worker, placed.number, placed.slots)
 
+    def dropped(self, placed: Placed) -> Placed:
+        """Let the worker forget the outputs so far; arguments and state stay as and where they are."""
+        placed.worker.release()
+        slots = iter(placed.slots)
+        arguments = tuple(
+            next(slots) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in placed.case.inputs
+        )
+        number = placed.worker.bind(arguments, placed.case.workload.outputs)
+        return replace(placed, number=number)
+
     def arguments(self, placed: Placed) -> tuple[torch.Tensor, ...]:
         """Return the judge's views of the tensor arguments as they are now."""
         placed.worker.pull(placed.number, deadline_s=self.limit_s())

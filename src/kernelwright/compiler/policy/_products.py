@@ -39,7 +39,7 @@ _SPEED = {
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
 _VECTOR, _TILE_ROWS, _GROUP_VECTORS = 16, 12, 16
-_REUSED = 4
+FULL_ROWS = 4
 """Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
 _EXPONENTIAL = 4
 """Operations of a softmax for every score."""
@@ -89,7 +89,7 @@ def contraction_cost(
             times_read = -(-rows // 4)
         case "convolve":
             full, again = (
-                min(1.0, rows / _REUSED),
+                min(1.0, rows / FULL_ROWS),
                 right // max(1, int(product([a.size for a in step.inner[1:]]))),
             )
         case form if form in WINOGRAD_PANELS:
@@ -106,7 +106,7 @@ def contraction_cost(
     done = 2 * batch * rows * columns * inner * members
     again = times * again + (times - 1) * right * (step.image is None)  # strips of images read their own
     if t.form in ("panels", "direct", "packed"):
-        full *= min(1.0, rows / _REUSED)
+        full *= min(1.0, rows / FULL_ROWS)
     slower = 1 if t.accumulate == "float32" else 2
     reading = times_read * batch * columns * inner * _reading(step) / fed
     if t.form in _LEFT_COLUMNS:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from ..actions import Action, Shares, State, taken
-from ..graph import Graph
+from ..graph import Contract, Graph, product
 from ._faults import Faults
+from ._products import FULL_ROWS
 
 NETWORK = 64
 """Operations from which a graph counts as a whole network: lowering is slow, plain products are not an option."""
@@ -49,6 +50,20 @@ def in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
             if not found.steps or found.program is not None:
                 return found
     return state
+
+
+def are_walks(graph: Graph) -> bool:
+    """Tell whether every product of weights that last has so few rows that it is a walk through its weights."""
+    found = [n for n in graph.nodes if isinstance(n, Contract) and n.right in graph.lasting]
+    return bool(found) and all(_rows(n) < FULL_ROWS for n in found)
+
+
+def _rows(made: Contract) -> int:
+    """Return the rows of a product: what its result has of the left factor alone."""
+    left, right, out = made.labels
+    return int(
+        product([n for n, c in zip(made.left.shape, left, strict=True) if c in out and c not in right])
+    )
 
 
 def packed_in_calls(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from ...measure import decide
 from ...records import Bound, BoundTerm, Contract, Decision, Evaluation
 from ...sandbox import Zygotes
+from ...system.kept_memory import kept_memory
 from ...tasks import Problem
 from ..run._run import Search
 from ._protocol import Judge
@@ -25,7 +26,7 @@ def open_judge(
         found = bounds() if callable(bounds) else bounds
         yield RemoteJudge(setting, setting.cluster, problem.task, found)
         return
-    with Acceptance(
+    with kept_memory(), Acceptance(
         problem, setting.device, bounds, setting.names("baselines"), setting.timing,
         languages=setting.names("languages"), emit=setting.emit, zygotes=zygotes,
     ) as judge:  # fmt: skip

@@ -332,7 +332,7 @@ class Acceptance:
             return verify(
                 self._problem, candidate, build, pool=self._pool, depth=depth, seeds=seeds, disabled=left_out,
                 deadline_s=stages.within(_VERIFY_S), most_s=stages.within(math.inf),
-                oracle=self._oracle if depth == "screen" else Oracle(self._problem, self._oracle.refusals),
+                oracle=self._oracle if depth == "screen" else self._oracle.afresh(),
                 on_right=lambda: self._pool.prepare(natives), hopeless_us=self._bench.hopeless_us,
             )  # fmt: skip
 

@@ -1,5 +1,9 @@
 """The values are right: near the float64 truth, in units that the native op's own error defines."""
 
+from collections.abc import Sequence
+
+import torch
+
 from ...records import Finding
 from ...sandbox import Fetched
 from .._case import Case
@@ -24,8 +28,12 @@ def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") ->
     """Compare what was fetched with what the case expects; `when` is put before the message.
 
     Outputs that do not fit the case's shapes and dtypes fail without a look at their values. Who fails by a little, or
-    where the reference chooses between computed values, is held to a better estimate of the sensitivity.
+    where the reference chooses between computed values, is held to a better estimate of the sensitivity. The bits that
+    were right last time are right again.
     """
+    for outputs, figures in case.right:
+        if same_bits(outputs, fetched.outputs):
+            return passed(check, **figures)
     if len(fetched.outputs) != len(case.outputs):
         return failed(check, f"{when}{len(fetched.outputs)} outputs, expected {len(case.outputs)}")
     worst = norm = 0.0
@@ -42,5 +50,24 @@ def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") ->
                 check, f"{when}{where}{found.message}{explained(output, tolerance, case)}", **figures
             )
         worst, norm = max(worst, found.error), max(norm, found.norm)
-    float32 = {"in_float32": 1.0} if case.in_float32 else {}
-    return passed(check, error=worst, norm=norm, **float32)
+    figures = {"error": worst, "norm": norm, **({"in_float32": 1.0} if case.in_float32 else {})}
+    case.right[:] = [(fetched.outputs, figures)]
+    return passed(check, **figures)
+
+
+def same_bits(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    """Tell whether two calls returned the same bits in the same shapes.
+
+    Example:
+        >>> x = torch.tensor([1.0, float("nan")])
+        >>> same_bits([x], [x.clone()]), same_bits([torch.zeros(1)], [-torch.zeros(1)])
+        (True, False)
+    """
+    return len(one) == len(other) and all(
+        a.shape == b.shape and a.dtype == b.dtype and torch.equal(_bytes(a), _bytes(b))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

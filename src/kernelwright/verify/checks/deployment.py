@@ -1,13 +1,11 @@
 """The kernel answers as it did in a process that looks like somebody's program, later on, with other threads."""
 
-import torch
-
 from ...records import CheckStatus, Finding, Split
-from ...sandbox import FailureKind, Fetched, WorkerFailure
+from ...sandbox import FailureKind, WorkerFailure
 from .._case import Case
 from .._protocol import Depth, blamed, passed
 from .._trial import Trial
-from .correct import compare_outputs
+from .correct import compare_outputs, same_bits
 
 _MINUTE_S, _DAY_S = 60.0, 86_400.0
 _LATER_S = (0.0, 2 * _MINUTE_S, 0.5 * _DAY_S, 40 * _DAY_S)
@@ -56,7 +54,7 @@ class Deployment:
                     found = compare_outputs(self.name, fetched, one, when)
                     if found.status is CheckStatus.FAIL:
                         return found
-                    calls, same = calls + 1, same + _same_bits(judged, fetched)
+                    calls, same = calls + 1, same + same_bits(judged.outputs, fetched.outputs)
         return passed(self.name, calls=calls, same_bits=same, every_clock=clock)
 
 
@@ -67,14 +65,3 @@ def _threads(agreed: int, number: int) -> int:
 
 def _told(seconds: float) -> str:
     return f"{seconds / _DAY_S:g} days" if seconds >= _DAY_S / 2 else f"{seconds / _MINUTE_S:g} minutes"
-
-
-def _same_bits(judged: Fetched, fetched: Fetched) -> bool:
-    return len(judged.outputs) == len(fetched.outputs) and all(
-        a.shape == b.shape and a.dtype == b.dtype and torch.equal(_bytes(a), _bytes(b))
-        for a, b in zip(judged.outputs, fetched.outputs, strict=True)
-    )
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)

@@ -11,7 +11,7 @@ from ...languages import imported_names, writable_spans
 from ...records import Finding
 from .._case import Case
 from .._protocol import Depth, failed, passed, unknown
-from .._trial import Trial
+from .._trial import Placed, Trial
 
 _LIBRARY = "kernel.so"
 _LEAST, _MORE = 5, 40
@@ -24,6 +24,8 @@ _PLACES = {
 }  # fmt: skip
 _LOOKS = 4
 """Looks in a row; memory must be the same in the last two."""
+_BATCH_BYTES = 64 << 20
+"""Bytes of outputs that are kept for one request: new memory for those of all calls takes longer than the calls."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ class NothingKept:
         placed = trial.place(case)[0]
         looks: list[_Look] = []
         for _ in range(_LOOKS):
-            count = _LEAST + secrets.randbelow(_MORE)
-            placed.worker.call([placed.number] * count, deadline_s=trial.limit_s())
+            placed = _called(trial, placed, _LEAST + secrets.randbelow(_MORE))
             static = placed.worker.library_memory(_LIBRARY, spans) or b""
             thread = b"" if shared_out else placed.worker.thread_memory(_LIBRARY) or b""
             heap = {} if shared_out else placed.worker.heap_memory((static, thread))
@@ -90,6 +91,15 @@ class NothingKept:
             thread_bytes=len(last.thread),
             heap_bytes=sum(map(len, last.heap.values())),
         )
+
+
+def _called(trial: Trial, placed: Placed, count: int) -> Placed:
+    """Call so many times, and drop the outputs between requests."""
+    most = max(1, _BATCH_BYTES // max(1, placed.case.outputs_bytes))
+    for done in range(0, count, most):
+        placed = trial.dropped(placed)
+        placed.worker.call([placed.number] * min(most, count - done), deadline_s=trial.limit_s())
+    return placed
 
 
 def _changed(before: bytes, after: bytes) -> int:

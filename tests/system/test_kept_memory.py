@@ -1,0 +1,28 @@
+"""What is freed within a block is used again without new pages, and goes back afterwards."""
+
+import resource
+
+import torch
+
+from kernelwright.system.kept_memory import kept_memory
+
+_ELEMENTS, _TIMES = 10 << 20, 8
+"""40 MB: more than glibc keeps of itself."""
+
+
+def _faults() -> int:
+    """Return the page faults of making and freeing large tensors, two at a time."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(_TIMES):
+        one = torch.ones(_ELEMENTS)
+        one.abs()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def test_large_tensors_touch_no_new_pages_within_the_outermost_block_alone() -> None:
+    pages = 2 * _TIMES * _ELEMENTS * 4 // resource.getpagesize()
+    with kept_memory():
+        with kept_memory():
+            _faults()
+        assert _faults() < pages / 4, "the inner block's end changes nothing"
+    assert min(_faults(), _faults()) > pages / 2, "it went back to the system"
