@@ -62,7 +62,8 @@ class SkippedZeros(Decomposed):
 def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Return `gelu` without a difference from one."""
     if approximate == "none":
-        return x * 0.5 * torch.special.erfc(-x * math.sqrt(0.5))
+        tail: Tensor = torch.special.erfc(-x * math.sqrt(0.5))
+        return x * 0.5 * tail
     return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
 
 
