@@ -235,6 +235,22 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 
 
+def test_a_program_for_the_whole_that_time_left_undecided_is_said_with_what_was_expected_of_it(
+    world, small_plan, monkeypatch
+):
+    undecided = SimpleNamespace(
+        verdict=None, decision=SimpleNamespace(status=DecisionStatus.UNKNOWN, reason="time was up")
+    )
+    monkeypatch.setattr(Store, "evaluations", lambda *_: [undecided])
+    monkeypatch.setattr(_optimize._Regions, "next", lambda *_: None)
+    late = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert late.reason == "time was up before a program for the whole model was decided; allow more --minutes"
+    assert late.expected == forecast_of(PILOT.share)
+    undecided.decision.status = DecisionStatus.SLOWER
+    slower = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert slower.reason == "no region has an accepted kernel" and slower.expected != late.expected
+
+
 def test_a_search_of_the_whole_that_found_nothing_is_taken_over_unless_it_was_shorter(world, small_plan):
     for minutes, searches in ((4.0, 1), (4.0, 1), (8.0, 2), (8.0, 2)):
         world.optimize(small_plan.loaded, proposers=("library", "schedule"), minutes=minutes)

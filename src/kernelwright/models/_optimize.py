@@ -36,6 +36,7 @@ BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
 PROPOSERS = ("library", "schedule")
 """Who proposes kernels for regions. Inductor's own code for a region is what the model is compared with anyway."""
+_LATE = "time was up before a program for the whole model was decided; allow more --minutes"
 _MARGIN_S = 60.0
 """Seconds after the minutes at which everything is cut off: what is in progress may end in them."""
 
@@ -170,8 +171,7 @@ class _Run:
             regions.search(stream, search, budget, self.options)
         accepted = regions.accepted()
         if not accepted:
-            outcomes = (*tried, *regions.outcomes(()))
-            return self._native(outcomes, "no region has an accepted kernel", alone), None
+            return self._without_kernels(tried, regions.outcomes(()), alone), None
         result, task = self._judged(regions, accepted, tried)
         return result.model_copy(update={"pilot": alone.pilot}), task
 
@@ -197,18 +197,29 @@ class _Run:
         """Return the result where one program serves the whole model."""
         assert found.best is not None
         decision = found.best.decision
-        plan, share = self.plan, found.pilot
+        plan = self.plan
         return ModelResult(
             model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
             speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
-            expected=plan.plan.expected_of_whole if share is None else forecast_of(share),
-            pilot=share,
+            expected=self._expected_of_whole(found), pilot=found.pilot,
             regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
             numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
         )  # fmt: skip
 
     def _left_s(self) -> float:
         return self.end - time.monotonic()
+
+    def _expected_of_whole(self, found: WholeFound) -> tuple[float, float, float]:
+        return self.plan.plan.expected_of_whole if found.pilot is None else forecast_of(found.pilot)
+
+    def _without_kernels(
+        self, tried: tuple[RegionOutcome, ...], regions: tuple[RegionOutcome, ...], whole: WholeFound
+    ) -> ModelResult:
+        """Return the result where no region has a kernel; the whole's forecast where nothing else was tried."""
+        if regions or not whole.late:
+            return self._native((*tried, *regions), "no region has an accepted kernel", whole)
+        found = self._native(tried, _LATE, whole)
+        return found.model_copy(update={"expected": self._expected_of_whole(whole)})
 
     def _native(self, outcomes: tuple[RegionOutcome, ...], reason: str, whole: WholeFound) -> ModelResult:
         found = _result(self.plan, self.used, None, outcomes, reason, self.begun)

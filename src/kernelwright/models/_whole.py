@@ -49,6 +49,8 @@ class WholeFound:
     """The model as a task, where a program was accepted."""
     pilot: float | None = None
     """Part of eager torch's time that its first programs took before the search; none where none was timed."""
+    late: bool = False
+    """Whether a program was still undecided when the search ended."""
 
     def outcome(self, plan: Planned) -> RegionOutcome:
         """Return it as what came of a region."""
@@ -162,7 +164,13 @@ def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) 
     wrong = next((e for e in tried if e.verdict is not None and e.verdict.failure == "correct"), None)
     layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
     where = f"; the first wrong one is wrong from {layer} on" if layer else ""
-    return WholeFound(run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}")
+    late = any(e.decision.status in _OPEN for e in tried)
+    return WholeFound(
+        run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}", late=late
+    )
+
+
+_OPEN = frozenset({DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN})
 
 
 def ends_of(tried: Sequence[Evaluation]) -> str:
