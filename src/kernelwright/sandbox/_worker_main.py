@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from ._caller_first import let_starters_go_first, reply
 from ._channel import Message, encode
 from ._confinement import Confinement
 from ._cuda import is_gpu
@@ -91,7 +92,11 @@ class Worker:
                 answer = self._operations[request["op"]](request)
             except BaseException as error:  # noqa: BLE001 - the worker's edge: a candidate may raise anything
                 answer = {"error": _kind(error), "message": _describe(error)}
-            self._send({**answer, "id": request["id"]})
+            message = encode({**answer, "id": request["id"]})
+            if request["op"] == "call":
+                reply(self._sock, message)
+            else:
+                self._sock.sendall(message)
 
     def _load(self, request: Any) -> Message:
         if torch.get_num_threads() != request["threads"]:
@@ -100,6 +105,7 @@ class Worker:
         _seed(int.from_bytes(os.urandom(7), "little"))
         if is_gpu(request["device"]):
             torch.backends.cudnn.allow_tf32 = False  # torch ships with it on, for convolutions
+        let_starters_go_first()
         WITNESS.remember_settings()
         return self._holder.load(request, Path(self._build))
 
@@ -135,9 +141,6 @@ class Worker:
                 os._exit(0)
             self._buffer += data
             self._descriptors += descriptors
-
-    def _send(self, message: Message) -> None:
-        self._sock.sendall(encode(message))
 
 
 def _seed(value: int) -> Message:
