@@ -36,22 +36,25 @@ def test_no_other_thread_runs_between_the_reply_and_the_next_word():
     judge = os.fork()
     if judge == 0:
         heard = theirs.recv(5)
-        time.sleep(0.1)
+        time.sleep(0.2)
         theirs.sendall(b"next")
         os._exit(heard != b"reply")
     turns, over = [], threading.Event()
 
     def count():
         while not over.is_set():
-            turns.append(None)
+            turns.append(time.monotonic())
 
     thread = threading.Thread(target=count)
     thread.start()
-    before = len(turns)
+    begun = time.monotonic()
     reply(ours, b"reply")
-    during = len(turns) - before
+    ended = time.monotonic()
     over.set()
     thread.join()
-    assert ours.recv(4) == b"next"
+    with ours, theirs:
+        assert ours.recv(4) == b"next"
     assert os.waitpid(judge, 0)[1] == 0
-    assert during < 1000, "a tenth of a second is enough for a hundred thousand"
+    assert [t for t in turns if t < begun], "it ran before"
+    assert [t for t in turns if begun + 0.05 < t < ended - 0.05] == []
+    assert ended - begun > 0.15
