@@ -13,7 +13,7 @@ _USUAL = {_MMAP_MAX: 1 << 16, _MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 
 
 _lock = threading.Lock()
 _holders: list[None] = []
-"""One for each block of code that wants memory kept."""
+"""One for each block of code that wants memory kept: malloc is the process's own, and so is their number."""
 
 
 @contextlib.contextmanager
