@@ -1,17 +1,18 @@
 """The engine's kernels against torch, torch.compile, OpenVINO and ONNX Runtime, in one process and unverified.
 
     python -m benchmarks.peers_cpu [--only attention] [--group conv] [--dtype bfloat16] [--threads 1] [--clock cpu]
-                                   [--tries 4] [--peers eager,onnxruntime] [--seconds 2] [--out rows.jsonl]
+                                   [--tries 4] [--peers eager,onnxruntime] [--seconds 2] [--memory kept]
+                                   [--out rows.jsonl]
     python -m benchmarks.peers_cpu --table rows.jsonl [later.jsonl]
 
 A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
 `own` is the quickest of the first schedules that the policy offers (`--tries`), as a search would begin; `own-kept`
 writes its results to the same memory at each call, as OpenVINO and ONNX Runtime do, while torch and `own` allocate
-them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are
-compared with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is
-what a busy machine leaves to compare. The bound is of all cores that the process may use: `taskset -c 0` makes it one
-core's. With `--out`, problems that the file holds are not measured again. What is accepted, and by how much it is
-faster, says the judge alone.
+them; with `--memory kept` the process keeps what is freed, so that new results touch no new pages. A peer that is not
+installed, or cannot convert a problem, is left out, and its row says why. Results are compared with eager's before
+anything is timed. `--clock cpu` counts the process's seconds: with one thread that is what a busy machine leaves to
+compare. The bound is of all cores that the process may use: `taskset -c 0` makes it one core's. With `--out`, problems
+that the file holds are not measured again. What is accepted, and by how much it is faster, says the judge alone.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -36,6 +38,7 @@ from kernelwright.devices import detect, peaks_of
 from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
 from kernelwright.records import BuildStatus, Split
+from kernelwright.system.kept_memory import kept_memory
 from kernelwright.tasks import Problem, load_task
 
 from .peer_problems import PROBLEMS, Example
@@ -242,7 +245,7 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
     limit = attainable(path)
     head = {
         "problem": example.name, "group": example.group, "dtype": options.dtype, "threads": options.threads,
-        "clock": options.clock, "cores": CORES, **limit,
+        "clock": options.clock, "cores": CORES, "memory": options.memory, **limit,
     }  # fmt: skip
     for name, times in found.items():
         row = {**head, "variant": name, "calls": len(times), "least_us": min(times) * 1e6}
@@ -318,6 +321,9 @@ def main() -> None:
     parser.add_argument("--peers", default="", help="which to time, separated by commas; by default all")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument(
+        "--memory", choices=("usual", "kept"), default="usual", help="what becomes of freed memory"
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument(
         "--table", type=Path, nargs="+", help="rows of later files replace those of earlier ones"
@@ -336,7 +342,8 @@ def main() -> None:
         for p in PROBLEMS
         if options.only in p.name and chosen_group(p.group, options.group) and p.name not in done
     ]
-    with tempfile.TemporaryDirectory() as folder:
+    kept = kept_memory() if options.memory == "kept" else nullcontext()
+    with tempfile.TemporaryDirectory() as folder, kept:
         for number, problem in enumerate(chosen, 1):
             path = Path(folder) / f"{problem.file_name}.py"
             path.write_text(problem.text(options.dtype))

@@ -8,17 +8,18 @@ if TYPE_CHECKING:
     from .flow import Result, optimize, resume
     from .models import ModelResult, Plan, optimize_model, patch, plan
     from .records import Budget, Contract
+    from .system.kept_memory import kept_memory
     from .tasks import load_task, task
 
 __version__ = "0.1.0"
 __all__ = [
-    "Budget", "Contract", "ModelResult", "Plan", "Result", "__version__", "judge", "judging", "load_task", "optimize",
-    "optimize_model", "patch", "plan", "resume", "task",
+    "Budget", "Contract", "ModelResult", "Plan", "Result", "__version__", "judge", "judging", "kept_memory",
+    "load_task", "optimize", "optimize_model", "patch", "plan", "resume", "task",
 ]  # fmt: skip
 
 _HOMES = {
     "optimize": ".flow", "judge": ".api.judge", "judging": ".api.judge", "resume": ".flow", "Result": ".flow",
-    "task": ".tasks", "load_task": ".tasks",
+    "task": ".tasks", "load_task": ".tasks", "kept_memory": ".system.kept_memory",
     "Budget": ".records", "Contract": ".records",
     "ModelResult": ".models", "Plan": ".models", "optimize_model": ".models", "patch": ".models", "plan": ".models",
 }  # fmt: skip

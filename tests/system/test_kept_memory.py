@@ -1,9 +1,12 @@
 """What is freed within a block is used again without new pages, and goes back afterwards."""
 
 import resource
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import torch
 
+from kernelwright.search.evaluation import _judge
 from kernelwright.system.kept_memory import kept_memory
 
 _ELEMENTS, _TIMES = 10 << 20, 8
@@ -26,3 +29,20 @@ def test_large_tensors_touch_no_new_pages_within_the_outermost_block_alone() -> 
             _faults()
         assert _faults() < pages / 4, "the inner block's end changes nothing"
     assert min(_faults(), _faults()) > pages / 2, "it went back to the system"
+
+
+def test_a_judge_keeps_memory_while_it_is_open(monkeypatch) -> None:
+    seen = []
+
+    @contextmanager
+    def noted():
+        seen.append("kept")
+        yield
+        seen.append("given back")
+
+    monkeypatch.setattr(_judge, "kept_memory", noted)
+    monkeypatch.setattr(_judge, "Acceptance", lambda *_, **__: nullcontext(SimpleNamespace(notes=())))
+    setting = SimpleNamespace(cluster=None, device=None, names=lambda _: (), timing=None, emit=None)
+    with _judge.open_judge(setting, None, ()):
+        assert seen == ["kept"]
+    assert seen == ["kept", "given back"]
