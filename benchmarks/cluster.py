@@ -2,11 +2,13 @@
 
     python -m benchmarks.cluster overhead [--count 200] [--out rows.jsonl]
     python -m benchmarks.cluster throughput [--nodes 3] [--seconds 0.2]
+    python -m benchmarks.cluster idle [--nodes 3] [--seconds 40]
 
 `overhead` is the time of a job that does nothing, with what each process ran and waited for a processor during one, as
 the Linux scheduler counts it; what Ray does every second anyway is in it. `throughput` is that of jobs that sleep, as
 evaluations on other machines do, and of jobs that compute, which the cores of this machine limit; `ideal` is their
-whole work over what can run at once. `benchmarks.cluster_faults` breaks such a cluster.
+whole work over what can run at once. `idle` is what each kind of process takes of a core while no job is there, and
+is lost to work. `benchmarks.cluster_faults` breaks such a cluster.
 """
 
 import argparse
@@ -165,6 +167,18 @@ def scheduled() -> dict[str, tuple[float, float]]:
     return found
 
 
+def idle(seconds: float) -> dict[str, Any]:
+    """Return the share of a core that processes take while there is nothing to do, by role."""
+    before, begun = scheduled(), time.monotonic()
+    time.sleep(seconds)
+    after, took_ms = scheduled(), (time.monotonic() - begun) * 1e3
+    ran = {name: after[name][0] - before.get(name, (0.0, 0.0))[0] for name in after}
+    return {
+        "seconds": seconds, "of_a_core": {name: round(ms / took_ms, 4) for name, ms in ran.items()},
+        "all": round(sum(ran.values()) / took_ms, 4),
+    }  # fmt: skip
+
+
 def _role(process: psutil.Process) -> str:
     words = " ".join(process.cmdline())
     if process.pid == os.getpid():
@@ -196,10 +210,10 @@ def throughput(cluster: Cluster, function: str, seconds: float, count: int, at_o
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("what", choices=("overhead", "throughput"))
+    parser.add_argument("what", choices=("overhead", "throughput", "idle"))
     parser.add_argument("--count", type=int)
     parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.2)
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
     rows: list[dict[str, Any]] = []
@@ -207,10 +221,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         cluster.wait(asked.nodes)
         if asked.what == "overhead":
             rows.append(overhead(cluster, asked.count or 200))
+        elif asked.what == "idle":
+            rows.append(idle(asked.seconds or 40.0))
         else:
             cores = min(asked.nodes, len(os.sched_getaffinity(0)))
             for function, at_once in (("sleep", asked.nodes), ("compute", cores)):
-                found = throughput(cluster, function, asked.seconds, asked.count or 120, at_once)
+                found = throughput(cluster, function, asked.seconds or 0.2, asked.count or 120, at_once)
                 rows.append({"jobs": function, "at_once": at_once, **found})
     for row in rows:
         print(

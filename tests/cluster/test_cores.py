@@ -45,3 +45,21 @@ def test_cores_are_claimed_shared_where_none_is_left_and_free_again_after_a_kill
     assert (len(again), alone) == (1, True)
     end(second)
     end(third)
+
+
+def test_cores_of_which_none_is_left_are_shared_alike(tmp_path):
+    allowed = os.sched_getaffinity(0)
+    cores = sorted(allowed)[:2]
+    os.sched_setaffinity(0, cores)
+    held = []
+    try:
+        for _ in range(5):
+            held.append(claimed(1, tmp_path))
+    finally:
+        os.sched_setaffinity(0, allowed)
+        for process, *_ in held:
+            end(process)
+    names = [min(mine) for _, mine, _ in held]
+    had = [names.count(core) for core in cores]
+    assert (sum(had), max(had) - min(had) <= 1) == (5, True)
+    assert [alone for *_, alone in held] == [place < len(cores) for place in range(5)]

@@ -1,6 +1,7 @@
 """Cores of this machine that an evaluator has alone, and how much a computation's time varies on them."""
 
 import fcntl
+import itertools
 import os
 import statistics
 import time
@@ -15,26 +16,31 @@ _LOOP = 20_000
 class Cores:
     """A claim on cores, and this process pinned to them.
 
-    Each claimed core is a locked file, which the system unlocks however the process ends.
+    Each claimed core is a locked file, which the system unlocks however the process ends. A core that others have too
+    is a locked file of a number of its own, so that all cores are shared alike.
 
     Covers: all evaluators of this user on this machine, of several nodes and clusters too.
     Does not cover: other programs; cores that a hypervisor shares out.
     """
 
     def __init__(self, count: int, folder: Path) -> None:
-        """Claim as many of the cores as this process may use and nobody has; where too few are free, share."""
+        """Claim as many of the cores as this process may use and nobody has, then those that the fewest have."""
         folder.mkdir(parents=True, exist_ok=True)
         allowed = sorted(os.sched_getaffinity(0))
         count = min(count, len(allowed)) if count else len(allowed)
-        self._files = {
-            core: file for core in allowed if (file := _claimed(folder / f"core-{core}.lock")) is not None
-        }
-        for core in list(self._files)[count:]:
-            os.close(self._files.pop(core))
-        self.alone = len(self._files) == count
+        self._files: dict[int, int] = {}
+        self.alone = True
         """Whether no other evaluator has any of them."""
-        others = [core for core in allowed if core not in self._files]
-        self.names = tuple(sorted([*self._files, *others[: count - len(self._files)]]))
+        for sharers in itertools.count():
+            for core in allowed:
+                name = f"core-{core}.lock" if not sharers else f"core-{core}-{sharers}.lock"
+                wanted = len(self._files) < count and core not in self._files
+                if wanted and (file := _claimed(folder / name)) is not None:
+                    self._files[core] = file
+            if len(self._files) == count:
+                break
+            self.alone = False
+        self.names = tuple(sorted(self._files))
         """The cores."""
         os.sched_setaffinity(0, self.names)
 
