@@ -34,7 +34,7 @@ def let_starters_go_first() -> None:
 
         def later() -> None:
             with gate:
-                del thread.run  # type: ignore[method-assign]  # the attribute that hides the method
+                del thread.run  # the attribute that hides the method
             run()
 
         with gate:

@@ -36,7 +36,7 @@ from ._modelled import Model
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 23
+HARNESS_VERSION = 24
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
