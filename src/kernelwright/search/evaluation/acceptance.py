@@ -63,7 +63,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-23:eager,compile'
+        'kernelwright-24:eager,compile'
     """
 
     def __init__(
