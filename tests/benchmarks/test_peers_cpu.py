@@ -15,7 +15,16 @@ SMALL = Case("sum of two", "small", "x + y", ("torch.randn(8, 16)",) * 2)
 @pytest.fixture
 def options():
     return argparse.Namespace(
-        peers="", dtype="float32", threads=1, clock="cpu", tries=1, seconds=0.0, out=None, only="", group=""
+        peers="",
+        dtype="float32",
+        threads=1,
+        clock="cpu",
+        tries=1,
+        seconds=0.0,
+        out=None,
+        only="",
+        group="",
+        memory="usual",
     )
 
 

@@ -10,6 +10,7 @@ import time
 from kernelwright.sandbox._caller_first import reply
 
 STARTED = """
+import sys
 import threading
 from kernelwright.sandbox._caller_first import let_starters_go_first
 
@@ -21,7 +22,19 @@ for _ in range(50):
     thread.start()
     returned.append(True)
     thread.join()
-assert threading.Thread(target=len, args=("a",)).run() is None
+callers = []
+
+
+def look():
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        callers.append(frame.f_globals["__name__"])
+
+
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+assert set(callers) == {"threading"}, callers
 print(sum(seen))
 """
 

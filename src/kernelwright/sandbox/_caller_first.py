@@ -15,6 +15,23 @@ import threading
 
 _LIBC = ctypes.PyDLL(None)
 """The C library, called with the interpreter's lock held."""
+_STARTER = """
+def starter(begin):
+    def start(self):
+        work, gate = self.run, Lock()
+
+        def run():
+            with gate:
+                del self.run
+            work()
+
+        with gate:
+            self.run = run
+            begin(self)
+
+    return start
+"""
+"""Among the names of `threading`: what a thread runs sees no code of ours among its callers."""
 _IN = 1
 _MOST_MS = 10_000
 
@@ -27,21 +44,9 @@ class _Waited(ctypes.Structure):
 
 def let_starters_go_first() -> None:
     """From now on let a thread begin its work once `start` has returned to its starter."""
-    start = threading.Thread.start
-
-    def start_later(thread: threading.Thread) -> None:
-        run, gate = thread.run, threading.Lock()
-
-        def later() -> None:
-            with gate:
-                del thread.run  # the attribute that hides the method
-            run()
-
-        with gate:
-            thread.run = later  # type: ignore[method-assign]  # of this thread alone
-            start(thread)
-
-    threading.Thread.start = start_later  # type: ignore[method-assign, assignment]  # its parameter has a name of ours
+    space = dict(vars(threading))
+    exec(compile(_STARTER, threading.__file__, "exec"), space)
+    threading.Thread.start = space["starter"](threading.Thread.start)  # type: ignore[method-assign]  # of this process
 
 
 def reply(sock: socket.socket, data: bytes) -> None:
