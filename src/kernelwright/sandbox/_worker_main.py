@@ -92,11 +92,7 @@ class Worker:
                 answer = self._operations[request["op"]](request)
             except BaseException as error:  # noqa: BLE001 - the worker's edge: a candidate may raise anything
                 answer = {"error": _kind(error), "message": _describe(error)}
-            message = encode({**answer, "id": request["id"]})
-            if request["op"] == "call":
-                reply(self._sock, message)
-            else:
-                self._sock.sendall(message)
+            self._send({**answer, "id": request["id"]})
 
     def _load(self, request: Any) -> Message:
         if torch.get_num_threads() != request["threads"]:
@@ -141,6 +137,12 @@ class Worker:
                 os._exit(0)
             self._buffer += data
             self._descriptors += descriptors
+
+    def _send(self, message: Message) -> None:
+        if "done" in message:  # the reply to a call: outputs are read as they are now
+            reply(self._sock, encode(message))
+        else:
+            self._sock.sendall(encode(message))
 
 
 def _seed(value: int) -> Message:

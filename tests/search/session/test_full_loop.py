@@ -27,7 +27,7 @@ KW_KERNEL(squared) {{
   {body}
 }}
 """
-VALUE = "x[i] * x[i] > 0.5f ? x[i] * x[i] - 0.5f : 0.0f"
+VALUE = "x[i] * x[i] - 0.5f < 0.0f ? 0.0f : x[i] * x[i] - 0.5f"
 UNBUILT = LOOP.format(body="for (int64_t i = 0; i < length_of_x; ++i) out[i] = x[i];")
 TILED = LOOP.format(
     body=f"""for (int64_t begin = 0; begin < x.numel(); begin += @TILE@)
