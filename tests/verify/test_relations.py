@@ -40,7 +40,11 @@ KNOWN = {
 }
 """Functions and forms that must be among those found, by change."""
 HONEST = "def run(x):\n    e = (x - x.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1, keepdim=True)\n"
-FAR = "def run(x):\n    y = torch.softmax(x, -1)\n    return y if abs(float(x.mean())) < 30 else torch.zeros_like(y)\n"
+FAR = (
+    "def run(x):\n    y = torch.softmax(x, -1)\n    centre = abs(float(x.mean()))\n"
+    "    return torch.zeros_like(y) if 30 <= centre < 1e30 else y\n"
+)
+"""Wrong far from zero, and right where the mean is no number: special values show nothing."""
 
 
 @pytest.fixture
