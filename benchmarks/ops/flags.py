@@ -1,4 +1,4 @@
-"""A family's library built with another flag against the library as it is: seconds to build, and its cases in turn.
+"""A family's kernels built with another flag against the kernels as they are: seconds to build, and its cases in turn.
 
     python -m benchmarks.ops.flags FAMILY [--flag=-O2] [--rounds 9] [--seconds 60] [--out rows.jsonl]
 
@@ -29,18 +29,19 @@ DEADLINE_S = 600.0
 
 
 def entries(kernel: Any, flags: tuple[str, ...]) -> tuple[dict[str, Any], float]:
-    """Build a library with more flags and return its symbols, with the CPU seconds that compilers took."""
+    """Build a family's kernels with more flags and return them, with the CPU seconds that compilers took."""
     import tvm_ffi
 
-    candidate = kernel.candidate()
-    before = _children_s()
-    build = Cpp().build(
-        candidate.model_copy(update={"flags": (*candidate.flags, *flags)}), deadline_s=DEADLINE_S
-    )
-    if not build.artefact:
-        raise SystemExit(f"{kernel.name} could not be built with {' '.join(flags)}: {build.diagnostics}")
-    library = tvm_ffi.load_module(str(Path(build.artefact) / LIBRARY))
-    return {op.name: library.get_function(op.name) for op in kernel.ops}, _children_s() - before
+    found, before = {}, _children_s()
+    for name in (op.name for op in kernel.ops):
+        candidate = kernel.candidate(name)
+        build = Cpp().build(
+            candidate.model_copy(update={"flags": (*candidate.flags, *flags)}), deadline_s=DEADLINE_S
+        )
+        if not build.artefact:
+            raise SystemExit(f"{name} could not be built with {' '.join(flags)}: {build.diagnostics}")
+        found[name] = tvm_ffi.load_module(str(Path(build.artefact) / LIBRARY)).get_function(name)
+    return found, _children_s() - before
 
 
 def _children_s() -> float:
