@@ -54,10 +54,17 @@ class TestBuilds:
         assert len(commands) == len(_kept(fresh)) == 1
 
     def test_kernels_of_one_file_that_differ_in_a_macro_share_it_and_it_is_read(self, fresh):
-        """A macro that the headers do not mention; one that they do makes another form."""
-        for flags, forms in ((("-DFIRST=3",), 1), (("-DSECOND",), 1), (("-DTWICE",), 2)):
-            header = INNER.model_copy(update={"text": f"{INNER.text}#ifdef TWICE\n#define TWO 2\n#endif\n"})
-            given = _candidate("two() + FIRST" if "-DFIRST=3" in flags else "two()", OUTER, header)
+        """A macro of ours that the headers do not mention; one that they do, or another's, makes another form."""
+        for flags, forms in (
+            (("-DKW_FIRST=3",), 1),
+            (("-DKW_SECOND",), 1),
+            (("-DKW_TWICE",), 2),
+            (("-DOTHER",), 3),
+        ):
+            header = INNER.model_copy(
+                update={"text": f"{INNER.text}#ifdef KW_TWICE\n#define TWO 2\n#endif\n"}
+            )
+            given = _candidate("two() + KW_FIRST" if "-DKW_FIRST=3" in flags else "two()", OUTER, header)
             build = Cpp(fresh).build(given.model_copy(update={"flags": (*flags, "-Winvalid-pch", "-Werror")}))
             assert (build.status, len(_kept(fresh))) == (BuildStatus.OK, forms), build.diagnostics
 

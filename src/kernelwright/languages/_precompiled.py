@@ -111,14 +111,16 @@ def _made(
 
 
 def _is_of_others(word: str, texts: str) -> bool:
-    """Tell whether a word of a command defines a macro that no header mentions: kernels of one file differ in these.
+    """Tell whether a word defines a macro of ours that no header mentions: kernels of one file differ in these.
+
+    Macros of other names stay, since headers of the system may ask for them.
 
     Example:
         >>> _is_of_others("-DKW_WITH_f=0,", "#ifdef KW_SOME"), _is_of_others("-DKW_SOME", "#ifdef KW_SOME")
         (True, False)
     """
     name = word.removeprefix("-D").partition("=")[0]
-    return word.startswith("-D") and not re.search(rf"\b{re.escape(name)}\b", texts)
+    return word.startswith("-DKW_") and not re.search(rf"\b{re.escape(name)}\b", texts)
 
 
 def _sweep(home: Path) -> None:

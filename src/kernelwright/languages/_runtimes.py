@@ -53,12 +53,13 @@ class _Converted:
         tensors = tuple(a.contiguous() for a in arguments if isinstance(a, torch.Tensor))
         sizes = [(a.shape, a.dtype) if isinstance(a, torch.Tensor) else a for a in arguments]
         key = repr(sizes)
-        if key not in self._known:
-            with on_all_cores():
-                self._known[key] = self._convert(arguments, tensors)
-                self._known[key][0](tensors)  # some threads are started by a first run
-        run, several = self._known[key]
-        outputs = tuple(run(tensors))
+        if key in self._known:
+            run, several = self._known[key]
+            outputs = tuple(run(tensors))
+        else:
+            with on_all_cores():  # a first run may start threads, too
+                run, several = self._known[key] = self._convert(arguments, tensors)
+                outputs = tuple(run(tensors))
         return outputs if several else outputs[0]
 
     def _convert(self, arguments: tuple[Any, ...], tensors: tuple[torch.Tensor, ...]) -> tuple[_Run, bool]:
@@ -83,7 +84,10 @@ def on_all_cores() -> Iterator[None]:
     """
     torch.ones(1 << 20).exp_()  # torch's own threads are there now
     own = os.sched_getaffinity(0)
-    every = own.union(*(os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")))  # noqa: PTH208  names alone
+    every = set(own)
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208  names alone
+        with contextlib.suppress(ProcessLookupError):  # it has ended since
+            every |= os.sched_getaffinity(int(task))
     os.sched_setaffinity(0, every)
     try:
         yield

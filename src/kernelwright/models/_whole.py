@@ -125,6 +125,8 @@ def _tells(store: Store, name: str, seconds: float) -> bool:
 
 _TASKS = "model-task"
 """Under which the store keeps the tasks of a model's regions."""
+_OPEN = frozenset({DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN})
+"""Decisions on a program that more time may have settled."""
 _OPTIONS = ("baselines", "proposers")
 """What a search is asked for that decides what it finds."""
 
@@ -168,9 +170,6 @@ def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) 
     return WholeFound(
         run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}", late=late
     )
-
-
-_OPEN = frozenset({DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN})
 
 
 def ends_of(tried: Sequence[Evaluation]) -> str:

@@ -85,7 +85,7 @@ def _captured(problem: "Problem", workload: Workload) -> Graph:
             pass
         try:
             return record_function(reference, workload, problem.inputs(workload, 0))
-        except Exception as error:
+        except Exception as error:  # whatever a reference raises in a recording is told as the task's
             said = " ".join(str(error).split())[:_MESSAGE_CHARACTERS]
             raise TaskError(
                 f"{problem.task.name}: its operations cannot be recorded, so that no bound is known; "
