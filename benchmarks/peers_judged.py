@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,15 @@ from .search_time import row_of
 PEERS = ("eager", "compile", "compile-max-autotune-freezing", "openvino", "onnxruntime")
 USUAL = (
     "rms norm of a residual sum", "group norm, silu", "layer norm, gelu", "depthwise 7x7", "softmax of long rows",
-    "swiglu mlp, 256 rows", "swiglu mlp, 1 row", "conv 3x3, norm, relu, pool", "attention in four lines", "cross entropy",
+    "swiglu mlp, 256 rows", "swiglu mlp, 1 row", "conv 3x3, norm, relu, pool", "attention in four lines",
+    "cross entropy",
 )  # fmt: skip
 """What people compare first; `--only` names others."""
-LINE = "{problem:28} {decision:14} {speedup:24} {against:30} {evaluations:>4} {first_s:>6} {end_s:>6}"
+LINE = "{:28} {:14} {:22} {:30} {:>5} {:>7} {:>7}"
+Row = dict[str, Any]
 
 
-def judged(case: Case, minutes: float) -> dict[str, Any]:
+def judged(case: Case, minutes: float) -> Row:
     """Run the search on one problem and return its row."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / f"{case.file_name}.py"
@@ -47,47 +51,37 @@ def judged(case: Case, minutes: float) -> dict[str, Any]:
             "--json",
             *(part for peer in PEERS for part in ("--baseline", peer)),
         ]
-        started = time.monotonic()
-        done = subprocess.run(
-            command,
-            cwd=scratch,
-            env=os.environ | {"KERNELWRIGHT_STORE": scratch},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        seconds = time.monotonic() - started
-        row: dict[str, Any] = {"problem": case.name, "minutes": minutes, "seconds": round(seconds, 1)}
-        last = done.stdout.strip().splitlines()[-1:] or ["{}"]
-        result = json.loads(last[0]) if last[0].startswith("{") else {}
-        names = ("decision", "speedup", "baseline", "kernel", "reason", "stopped_by", "confidence", "summary")
+        started, store = time.monotonic(), os.environ | {"KERNELWRIGHT_STORE": scratch}
+        done = subprocess.run(command, cwd=scratch, env=store, capture_output=True, text=True, check=False)
+        row: Row = {"problem": case.name, "minutes": minutes, "seconds": round(time.monotonic() - started, 1)}
+        said = done.stdout.strip().splitlines()
+        result = json.loads(said[-1]) if said and said[-1].startswith("{") else {}
+        names = ("decision", "speedup", "baseline", "reason")
         row |= {name: result[name] for name in names if name in result}
         if done.returncode:
             row |= {"exit": done.returncode, "error": done.stderr.strip()[-400:]}
-        with Store(scratch) as store:
-            row |= {"spent": found for run in store.runs() if (found := row_of(store, run))}
+        with closing(Store(scratch)) as kept:
+            row["spent"] = next(filter(None, (row_of(kept, run) for run in kept.runs())), None)
     return row
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return a line per problem."""
-    lines = [LINE.format(problem="problem", decision="decision", speedup="speedup", against="fastest baseline",
-                         evaluations="n", first_s="first", end_s="end")]  # fmt: skip
+def table(rows: Sequence[Row]) -> str:
+    """Return a line per problem: the verdict, the speedup with its limits, against what, and how the minutes went."""
+    head = ("problem", "decision", "speedup", "fastest baseline", "tried", "first", "end")
+    lines = [LINE.format(*head)]
     for row in rows:
         speedup, spent = row.get("speedup") or {}, row.get("spent") or {}
-        told = "{low:.2f} {median:.2f} {high:.2f}".format(**speedup) if speedup.get("low") else "-"
+        told = "{median:.2f} ({low:.2f} to {high:.2f})".format(**speedup) if speedup.get("low") else "-"
+        times = (spent.get(name, "-") for name in ("evaluations", "first_s", "end_s"))
         lines.append(
-            LINE.format(
-                problem=row["problem"],
-                decision=str(row.get("decision")),
-                speedup=told,
-                against=str(row.get("baseline")),
-                evaluations=spent.get("evaluations", "-"),
-                first_s=spent.get("first_s") or "-",
-                end_s=spent.get("end_s") or "-",
-            )  # fmt: skip
+            LINE.format(*map(str, (row["problem"], row.get("decision"), told, row.get("baseline"), *times)))
         )
     return "\n".join(lines)
+
+
+def rows_of(path: Path) -> list[Row]:
+    """Read saved rows; none where there is no such file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def main() -> None:
@@ -95,32 +89,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, help="where rows go")
+    parser.add_argument("--out", type=Path, default=Path("rows.jsonl"), help="where rows go")
     parser.add_argument("--only", action="append", help="a problem's name; repeat for more")
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--table", type=Path, help="print rows that were saved")
     options = parser.parse_args()
     if options.table:
-        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
+        print(table(rows_of(options.table)))
         return
     wanted = options.only or USUAL
     if unknown := set(wanted) - {case.name for case in PROBLEMS}:
         parser.error(f"no problem is called {sorted(unknown)}; they are {[case.name for case in PROBLEMS]}")
-    kept = (
-        [json.loads(line) for line in options.out.read_text().splitlines()]
-        if options.out and options.out.exists()
-        else []
-    )
-    known = {row["problem"] for row in kept}
-    for name in wanted:
-        if name in known:
-            continue
-        case = next(case for case in PROBLEMS if case.name == name)
+    known = {row["problem"] for row in rows_of(options.out)}
+    for case in [case for case in PROBLEMS if case.name in wanted and case.name not in known]:
         row = {**judged(case, options.minutes), "threads": torch.get_num_threads(), "peers": list(PEERS)}
         print(table([row]).splitlines()[1], flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        with options.out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,24 +26,32 @@ def poison(tensor: Tensor) -> None:
             tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
 
 
-def poison_heap(specs: tuple[TensorSpec, ...], device: str) -> None:
-    """Leave poison where the allocator will next put outputs, so that bytes never written show.
+class Heap:
+    """Where the allocator will next put outputs.
 
-    Several blocks at once, so that a small allocation in between does not use up the only one, and so that several
-    outputs find their pages made before a clock starts: workers keep what they free.
+    Covers: poison there, so that bytes never written show; pages that are made before a clock starts.
+    Does not cover: what a call frees before it allocates its outputs.
     """
-    for spec in specs:
-        dtype = getattr(torch, spec.dtype)
-        held = max(1, math.prod(spec.shape) * dtype.itemsize)
-        count = 1 + min(_MOST_BLOCKS - 1, _MOST_BYTES // held)
-        end = _heap_end()
-        blocks = [torch.empty(spec.shape, dtype=dtype, device=device) for _ in range(count)]
-        if device == "cpu" and _heap_end() == end:
-            count = max(_LEAST_POISONED, min(count, _POISONED_BYTES // held))
-        for block in blocks[:count]:
-            poison(block)
 
+    def __init__(self) -> None:
+        self._ends: dict[int, int | None] = {}
+        """Where the heap ended when blocks of a size were last poisoned: workers keep what they free, so while it ends
+        there, their pages are those."""
 
-def _heap_end() -> int | None:
-    """Return where the heap ends, which moves when it takes new pages."""
-    return _end_after(0)
+    def poison(self, specs: tuple[TensorSpec, ...], device: str) -> None:
+        """Leave poison for outputs.
+
+        Several blocks at once, so that a small allocation in between does not use up the only one, and so that several
+        calls find pages.
+        """
+        for spec in specs:
+            dtype = getattr(torch, spec.dtype)
+            held = max(1, math.prod(spec.shape) * dtype.itemsize)
+            count = 1 + min(_MOST_BLOCKS - 1, _MOST_BYTES // held)
+            blocks = [torch.empty(spec.shape, dtype=dtype, device=device) for _ in range(count)]
+            end = _end_after(0)
+            if device == "cpu" and held in self._ends and self._ends[held] == end:
+                count = max(_LEAST_POISONED, min(count, _POISONED_BYTES // held))
+            self._ends[held] = end
+            for block in blocks[:count]:
+                poison(block)
