@@ -1,7 +1,9 @@
 """An honest kernel in a worker: what is placed, called, fetched and kept."""
 
 import math
+import resource
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -229,13 +231,37 @@ def test_an_output_overwritten_by_a_later_call_shows_when_fetched_again(pool: Po
         assert not torch.equal(before, worker.fetch(0).outputs[0])
 
 
-def test_memory_never_written_holds_poison(pool: Pool) -> None:
-    with pool.worker(payload("import torch\ndef run(x): return torch.empty(50000)\n")) as worker:
+@pytest.mark.parametrize("count", [50_000, 10_000_000], ids=["small", "40 MB"])
+def test_memory_never_written_holds_poison(pool: Pool, count: int) -> None:
+    """The first call leaves ones where the allocator puts the next output."""
+    text = (
+        "import torch\n"
+        "def run(x):\n"
+        f"    first = torch.ones({count}) if x[0] else None\n"
+        f"    return torch.empty({count})\n"
+    )
+    with pool.worker(payload(text)) as worker:
         slot = pool.arena.place(torch.ones(4))
-        for _ in range(2):
-            worker.call([worker.bind((slot,), vector(50000))])
+        for leaves in (True, False):
+            pool.arena.refill(slot, torch.full((4,), float(leaves)))
+            worker.call([worker.bind((slot,), vector(count))])
             assert worker.fetch(0).outputs[0].isnan().float().mean() > 0.99
             worker.release()
+
+
+def test_outputs_of_several_calls_lie_on_pages_that_are_there(pool: Pool) -> None:
+    """Else the first timed calls of a fresh worker take several times as long as the others."""
+    count, calls = 2_000_000, 4
+    with pool.worker(payload(f"import torch\ndef run(x): return torch.ones({count})\n")) as worker:
+        number = worker.bind((pool.arena.place(torch.ones(4)),), vector(count))
+        before = _page_faults(worker.pid)
+        worker.call([number] * calls)
+        touched = calls * count * 4 / resource.getpagesize()
+        assert _page_faults(worker.pid) - before < touched / 10
+
+
+def _page_faults(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
 
 
 def test_releasing_leaves_inputs_and_state_alone(pool: Pool) -> None:

@@ -1,14 +1,20 @@
 """Bytes that no kernel writes, put where outputs will lie and where outputs were."""
 
 import ctypes
+import math
 
 import torch
 from torch import Tensor
 
 from ..records import TensorSpec
 
+_end_after = ctypes.CDLL(None).sbrk
+_end_after.argtypes, _end_after.restype = (ctypes.c_ssize_t,), ctypes.c_void_p
 _POISON = 0xFF
-_POISONED_BLOCKS, _POISONED_BYTES = 8, 256 << 20
+_MOST_BLOCKS, _MOST_BYTES = 9, 256 << 20
+"""How many blocks of an output's size are there for calls to come."""
+_LEAST_POISONED, _POISONED_BYTES = 2, 16 << 20
+"""How many of them are poisoned where all were there before, on a CPU, whose memory is slower than a kernel may be."""
 
 
 def poison(tensor: Tensor) -> None:
@@ -20,14 +26,32 @@ def poison(tensor: Tensor) -> None:
             tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
 
 
-def poison_heap(specs: tuple[TensorSpec, ...], device: str) -> None:
-    """Leave poison where the allocator will next put outputs, so that bytes never written show.
+class Heap:
+    """Where the allocator will next put outputs.
 
-    Several blocks at once, so that a small allocation in between does not use up the only one.
+    Covers: poison there, so that bytes never written show; pages that are made before a clock starts.
+    Does not cover: what a call frees before it allocates its outputs.
     """
-    for spec in specs:
-        first = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=device)
-        copies = min(_POISONED_BLOCKS, _POISONED_BYTES // max(1, first.numel() * first.element_size()))
-        blocks = [first, *(torch.empty_like(first) for _ in range(copies))]
-        for block in blocks:
-            poison(block)
+
+    def __init__(self) -> None:
+        self._ends: dict[int, int | None] = {}
+        """Where the heap ended when blocks of a size were last poisoned: workers keep what they free, so while it ends
+        there, their pages are those."""
+
+    def poison(self, specs: tuple[TensorSpec, ...], device: str) -> None:
+        """Leave poison for outputs.
+
+        Several blocks at once, so that a small allocation in between does not use up the only one, and so that several
+        calls find pages.
+        """
+        for spec in specs:
+            dtype = getattr(torch, spec.dtype)
+            held = max(1, math.prod(spec.shape) * dtype.itemsize)
+            count = 1 + min(_MOST_BLOCKS - 1, _MOST_BYTES // held)
+            blocks = [torch.empty(spec.shape, dtype=dtype, device=device) for _ in range(count)]
+            end = _end_after(0)
+            if device == "cpu" and held in self._ends and self._ends[held] == end:
+                count = max(_LEAST_POISONED, min(count, _POISONED_BYTES // held))
+            self._ends[held] = end
+            for block in blocks[:count]:
+                poison(block)

@@ -25,7 +25,7 @@ from ._lazy import sized
 from ._memory import mapped
 from ._operator_isolation import silenced
 from ._packing import Names
-from ._poison import poison, poison_heap
+from ._poison import Heap, poison
 from ._segments import segments
 from ._self_report import WITNESS, Spans, flatten, output_fact, places, span
 from ._types import DRIVERS, Gradient, OperatorIsolation
@@ -69,6 +69,7 @@ class WorkerState:
         """Memory of a GPU that the judge writes, for arguments of an arena of this number."""
         self._sets: dict[int, Call] = {}
         self._mirrors: dict[int, list[_cuda.Mirror]] = {}
+        self._heap = Heap()
         """What of the arenas each set's arguments are copies of; none on a CPU."""
         self._next_set = 1
         self._state: dict[str, Tensor] = {}
@@ -162,7 +163,7 @@ class WorkerState:
         for number, arguments in zip(numbers, sets, strict=True):
             mirrors = self._mirrors[number] = []
             self._sets[number] = kernel, tuple(self._argument(a, mirrors, late=late) for a in arguments)
-        poison_heap(specs, self._device)
+        self._heap.poison(specs, self._device)
         self._fence.clear()
         return list(numbers)
 

@@ -1,5 +1,6 @@
 """A task loaded to run: draws inputs and state, runs the reference and the float64 oracle."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from ..records import Candidate, Contract, Reference, ScalarSpec, Task, TensorSp
 from ._baselines import FLAGS
 from ._candidate import start_of
 from ._gradient import Differentiated, differentiate, targets_of, without_gradients
+from ._prototype import NotWholeError, Prototype
 from .forms._shape_probe import flatten
 from .forms._source import resolve
 from .inputs._draw import copy_of, generator
@@ -26,6 +28,8 @@ Argument = Any
 """A tensor, a number, a string or a tuple of numbers."""
 _REFERENCE_SEED = 20_240_229
 _MOST_STATES = 8
+_MADE_FIRST = 3
+"""How many modules are made before a copy is worth the two calls that tell whether it answers alike."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ class Problem:
         self.task = task
         self._live = live(task)
         self._states: dict[str, StateModel] = {}
+        self._made_of = Counter[str]()
+        self._prototypes: dict[str, Prototype | None] = {}
+        """What modules are copied from, by source; none where each is made anew."""
 
     def under(self, contract: Contract) -> "Problem":
         """Return the same problem under another contract, with what is known of its state."""
@@ -139,7 +146,7 @@ class Problem:
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> Outcome:
         """Call the reference once at the declared dtypes; inputs and state passed in are not touched."""
-        return _call(self.reference(workload, state), copy_of(inputs), inputs, workload)
+        return _call(self._fresh(workload, state), copy_of(inputs), inputs, workload)
 
     def run_oracle(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
@@ -149,10 +156,8 @@ class Problem:
 
         Falls back to float32, recorded in `Outcome.precision`, if an operator has no float64 form.
         """
-        reference = self.reference(workload, state)
+        reference = self._fresh(workload, state, wide=True)
         wide = [widen(v) for v in inputs]
-        if isinstance(reference, torch.nn.Module):
-            reference.double()
         try:
             found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload), steps)
         except (RuntimeError, NotImplementedError, TypeError):
@@ -164,7 +169,7 @@ class Problem:
         evaluation: Evaluation,
     ) -> Outcome:  # fmt: skip
         """Call the reference once as an honest kernel computes: half precision in float32, sums in a given order."""
-        reference = self.reference(workload, state)
+        reference = self._fresh(workload, state)
         wider = [narrow_to_float32(v) for v in inputs]
         if isinstance(reference, torch.nn.Module):
             reference._apply(narrow_to_float32)  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -176,7 +181,7 @@ class Problem:
         count: int, seed: int,
     ) -> list[tuple[torch.Tensor, ...]]:  # fmt: skip
         """Call a reference that draws random numbers many times on the same inputs, with different seeds."""
-        reference = self.reference(workload, state)
+        reference = self._fresh(workload, state)
         return [
             _call(reference, copy_of(inputs), inputs, workload, seed=seed + i).outputs for i in range(count)
         ]
@@ -223,6 +228,43 @@ class Problem:
             reason=f"the reference, {name}",
         )
 
+    def _fresh(
+        self, workload: Workload, state: Mapping[str, torch.Tensor], *, wide: bool = False
+    ) -> Callable[..., Any]:
+        """Return the reference for one call, in float64 if `wide`; a copy where that answers alike."""
+        kind = self._kind(workload, state) if self.task.reference.style != "function" else None
+        if kind is not None:
+            return kind.fresh(state, wide=wide)
+        made = self.reference(workload, state)
+        return made.double() if wide and isinstance(made, torch.nn.Module) else made
+
+    def _kind(self, workload: Workload, state: Mapping[str, torch.Tensor]) -> Prototype | None:
+        """Return what modules are copied from, once a few were made, if they can be."""
+        key = self.sources(workload).key
+        self._made_of[key] += 1
+        if self._made_of[key] <= _MADE_FIRST:
+            return None
+        if key not in self._prototypes:
+            while len(self._prototypes) >= _MOST_STATES:
+                del self._prototypes[next(iter(self._prototypes))]
+            self._prototypes[key] = self._prototype(workload, state)
+        return self._prototypes[key]
+
+    def _prototype(self, workload: Workload, state: Mapping[str, torch.Tensor]) -> Prototype | None:
+        """Return what modules can be copied from; none where a copy answers otherwise than a module made anew."""
+        made = self.reference(workload)
+        assert isinstance(made, torch.nn.Module), "a function has no state"
+        inputs = self.inputs(workload, 0)
+        try:
+            kind = Prototype(made)
+            copied, anew = (
+                _call(one, copy_of(inputs), inputs, workload)
+                for one in (kind.fresh(state, spoilt=True), self.reference(workload, state))
+            )
+        except NotWholeError:
+            return None
+        return kind if _alike(copied, anew) else None
+
     def _made(self, entry: Callable[..., torch.nn.Module], workload: Workload) -> torch.nn.Module:
         """Make the module; the sizes of its lazy layers come from the workload's inputs."""
         forward = workload.forward
@@ -244,7 +286,7 @@ class Problem:
         inputs: Sequence[Argument],
         state: Mapping[str, torch.Tensor],
     ) -> Outcome:
-        reference = self.reference(workload, state)
+        reference = self._fresh(workload, state)
         declared = [
             v.to(getattr(torch, s.dtype)) if isinstance(v, torch.Tensor) and isinstance(s, TensorSpec) else v
             for s, v in zip(workload.arguments, inputs, strict=True)
@@ -276,6 +318,15 @@ def _call(
     }  # fmt: skip
     state = reference.state_dict() if isinstance(reference, torch.nn.Module) else {}
     return Outcome(outputs, mutated, {k: v.detach() for k, v in state.items()})
+
+
+def _alike(one: Outcome, other: Outcome) -> bool:
+    """Whether two calls gave and left the same."""
+    named = ((o.mutated | o.state) for o in (one, other))
+    first, second = (
+        {**dict(enumerate(o.outputs)), **more} for o, more in zip((one, other), named, strict=True)
+    )
+    return first.keys() == second.keys() and all(same(t, second[k]) for k, t in first.items())
 
 
 def same(new: torch.Tensor, old: torch.Tensor) -> bool:

@@ -3,8 +3,8 @@ most calls on small inputs.
 
 Covers: modules of which a call changes nothing but parameters and persistent buffers; configurations and other objects
 of plain Python classes, whose attributes are looked at.
-Does not cover: what a module keeps in other objects or changes in its file's globals; judging makes a fresh module
-for every call.
+Does not cover: what a module keeps in other objects or changes in its file's globals; each call of the
+judge has a module of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,6 +57,9 @@ class Reused(Problem):
         if isinstance(made, torch.nn.Module) and (fresh := marks_of(made)) is not None:
             self._kept = key, made, fresh
         return made
+
+    def _kind(self, workload: Workload, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy none: the one that was made is used again."""
 
 
 def marks_of(module: torch.nn.Module) -> Marks | None:

@@ -5,6 +5,7 @@ Does not cover: tensors outside the state dictionary; those are drawn by the mod
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -48,6 +49,7 @@ class StateModel:
         self._second = second.state_dict()
         parameters = first.named_parameters(remove_duplicate=False)
         self._learnt = {name: parameter.requires_grad for name, parameter in parameters}
+        self._kinds = dict[str, _Kind]()
 
     def sample(self, seed: int) -> dict[str, torch.Tensor]:
         """Draw a state; tied tensors stay tied in value."""
@@ -55,9 +57,10 @@ class StateModel:
         state = {}
         for name, value in self._first.items():
             place = (value.data_ptr(), value.shape)
-            if place not in drawn or not value.numel():
-                drawn[place] = self._draw(name, value, generator(seed, "state", name))
-            state[name] = drawn[place].clone()
+            if place in drawn and value.numel():
+                state[name] = drawn[place].clone()
+            else:
+                state[name] = drawn[place] = self._draw(name, value, generator(seed, "state", name))
         return state
 
     def _draw(self, name: str, value: torch.Tensor, random: torch.Generator) -> torch.Tensor:
@@ -65,16 +68,22 @@ class StateModel:
             return value.clone()
         if name not in self._learnt:
             return self._draw_buffer(name, value, random)
-        fixed = torch.equal(value, self._second[name])
-        return _like_parameter(value, random, fixed=fixed, dense=self._learnt[name])
+        return self._kind(name, value).drawn(value, random, dense=self._learnt[name])
 
     def _draw_buffer(self, name: str, value: torch.Tensor, random: torch.Generator) -> torch.Tensor:
         last = name.rpartition(".")[2]
         if last.startswith("running_") or last.endswith(("_mean", "_var")):
             return _like_statistic(last, value, random)
-        if torch.equal(value, self._second[name]):
+        kind = self._kind(name, value)
+        if kind.fixed:
             return value.clone()  # the same whatever the seed: a mask, a table, a declared constant
-        return _like_parameter(value, random, fixed=False)
+        return kind.drawn(value, random)
+
+    def _kind(self, name: str, value: torch.Tensor) -> "_Kind":
+        """Return what is known of a tensor, worked out once: that reads millions of values as often as drawing does."""
+        if name not in self._kinds:
+            self._kinds[name] = _Kind.of(value, self._second[name])
+        return self._kinds[name]
 
 
 def _like_statistic(name: str, value: torch.Tensor, random: torch.Generator) -> torch.Tensor:
@@ -82,18 +91,32 @@ def _like_statistic(name: str, value: torch.Tensor, random: torch.Generator) -> 
     return (noise if "var" in name or "std" in name else noise.sub_(1.0)).to(value.dtype)
 
 
-def _like_parameter(
-    value: torch.Tensor, random: torch.Generator, *, fixed: bool, dense: bool = False
-) -> torch.Tensor:
-    """Draw values of the same scale; exact zeros within a random tensor stay, as padding and masks do.
+@dataclass(frozen=True)
+class _Kind:
+    """What values of a tensor are drawn like."""
 
-    A `dense` tensor is one that training changes: an identity at initialisation need not stay one.
-    """
-    noise = torch.randn(value.shape, generator=random)
-    if not fixed:
+    fixed: bool
+    """Whether every construction gives the same values."""
+    has_zeros: bool
+    mean: torch.Tensor
+    spread: torch.Tensor
+
+    @classmethod
+    def of(cls, value: torch.Tensor, other: torch.Tensor) -> "_Kind":
+        """Compare a tensor of one construction with that of another."""
         wide = value.float()
-        mean, spread = wide.mean(), wide.std() if value.numel() > 1 else wide.abs().max()
-        return torch.where(wide == 0, wide, mean + spread * noise).to(value.dtype)
-    scale = value.float().abs()
-    scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if dense or alike(value) else scale
-    return (value + _SPREAD * scale * noise).to(value.dtype)
+        spread = wide.std() if value.numel() > 1 else wide.abs().max()
+        return cls(torch.equal(value, other), not bool(wide.all()), wide.mean(), spread)
+
+    def drawn(self, value: torch.Tensor, random: torch.Generator, *, dense: bool = False) -> torch.Tensor:
+        """Draw values of the same scale; exact zeros within a random tensor stay, as padding and masks do.
+
+        A `dense` tensor is one that training changes: an identity at initialisation need not stay one.
+        """
+        noise = torch.randn(value.shape, generator=random)
+        if not self.fixed:
+            drawn = noise.mul_(self.spread).add_(self.mean)
+            return (drawn.masked_fill_(value == 0, 0.0) if self.has_zeros else drawn).to(value.dtype)
+        scale = value.float().abs()
+        scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if dense or alike(value) else scale
+        return (value + _SPREAD * scale * noise).to(value.dtype)

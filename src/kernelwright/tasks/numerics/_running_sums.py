@@ -60,10 +60,13 @@ def _rows(x: Tensor, dims: int | Sequence[int] | None) -> Tensor:
 
 def constant(x: Tensor, dim: int) -> Tensor:
     """Tell which rows along an axis, which is kept, are one value as far as that shows in a running sum of theirs."""
-    first, last = x.narrow(dim, 0, 1), x.narrow(dim, x.shape[dim] - 1, 1)
-    margin = first.abs() * (x.shape[dim] * 2 * _HALF)
-    found = (last - first).abs() <= margin
-    return ((x - first).abs() <= margin).all(dim, keepdim=True) if bool(found.any()) else found
+    rows = x.movedim(dim, -1)
+    first = rows[..., :1]
+    margin = first.abs() * (rows.shape[-1] * 2 * _HALF)
+    found = ((rows[..., -1:] - first).abs() <= margin).squeeze(-1)
+    if bool(found.any()):  # of rows whose ends differ no more is read
+        found[found.clone()] = ((rows[found] - first[found]).abs() <= margin[found]).all(-1)
+    return found.unsqueeze(-1).movedim(-1, dim)
 
 
 def _level(x: Tensor) -> Tensor:
