@@ -177,8 +177,8 @@ class Kernel:
                 again, kept = self._prepare(memory, shape, shared_bytes, replace(options, threads=1), [])
                 again.fill = fill
                 _native.engine().kw_launch(ctypes.byref(again))
-                if fill == _FILL:  # sums by atomics depend on the order of blocks, which one thread does not change
-                    expected = memory.data
+                # Sums by atomics depend on the order of blocks, which one thread does not change.
+                expected = memory.data if fill == _FILL else expected
                 same = again.status == 0 and np.array_equal(expected, memory.data)
                 if not same or not _only_unknown_values(again, kept["findings"]):
                     return False
