@@ -98,7 +98,7 @@ def of_eights(x):
 
 
 def labelled(x):
-    """Return, by warp, the sum of those with the same last two bits, the greatest of those as even, and their number."""
+    """Return, by warp, the sum of those with the same last two bits, of those as even the greatest and their number."""
     return np.array([
         warp[(warp & 3) == (v & 3)].sum() + warp[(warp & 1) == (v & 1)].max() + ((warp & 1) == (v & 1)).sum()
         for warp in x.reshape(-1, 32) for v in warp
