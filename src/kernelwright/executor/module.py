@@ -278,7 +278,7 @@ class Kernel:
             notes.append(f"no end within {launch.deadline_s:g} s: a loop without end, or too much work")
         if launch.status and launch.status_site < len(t.sites):
             at = t.sites[launch.status_site]
-            notes.append(f"stopped at PTX line {at.line}" + (f", {at.source}" if at.source else ""))
+            notes.append(f"stopped at PTX line {at.line}{f', {at.source}' if at.source else ''}: {at.name}")
         return Execution(
             status_of(launch.status),
             tuple(sorted(findings, key=lambda f: (f.line, f.kind, f.other_line))),
