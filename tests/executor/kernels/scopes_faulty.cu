@@ -91,6 +91,7 @@ __global__ void one_waits_all_read(int* flag, int* data, int* out) {
     if (t == 0) { __threadfence(); atomicExch(flag, 1); }
   } else {
     if (t == 0) { while (atomicAdd(flag, 0) == 0) {} __threadfence(); }
+    if (t >= 32) for (int k = 0; k < 200; k++) __nanosleep(1);  // the first warp has long seen the flag
     out[t] = data[t];
   }
 }
