@@ -199,7 +199,7 @@ class _Parser:
             if dynamic:
                 count, dynamic = -(-_size(contents) // width), False
         size = 0 if dynamic else count * width
-        if not 0 <= size <= _MOST_BYTES:
+        if size < 0 or (size > _MOST_BYTES and space != "shared"):  # which a launch refuses
             raise PtxError(f"line {cursor.line}: {name!r} has {size} bytes; expected at most {_MOST_BYTES}")
         contents += [0] * (size - _size(contents)) if contents else []
         return Variable(name, space, kind, size, max(align, width), tuple(contents), dynamic)
