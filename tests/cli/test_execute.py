@@ -124,6 +124,9 @@ def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys
     [
         (["k.txt"], "no .ptx and no .cu file"),
         (["nosuch.ptx"], "cannot be read"),
+        (["{binary}"], "is no text; expected PTX or CUDA C++"),
+        (["{scale}", "1", "1", "1", "--grid", "2147483648"], "more than 2^31 - 1 blocks"),
+        (["{scale}", "1", "1", "1", "--shared", "1099511627776"], "1099511627776 bytes of shared memory"),
         (["{scale}", "1", "2", "x"], "argument 'x' is no number and no tensor"),
         (["{scale}", "float99[3]", "1", "1"], "numpy has no type 'float99'"),
         (["{scale}", "1", "1", "1", "--grid", "2,x"], "--grid is '2,x'"),
@@ -132,6 +135,10 @@ def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys
         ([str(KERNELS / "right.ptx")], "name one as FILE:NAME"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(scale, words, said, capsys):
-    assert main(["execute", *(w.replace("{scale}", scale) for w in words)]) == 2
+def test_bad_input_is_told_in_a_sentence(scale, words, said, capsys, tmp_path):
+    binary = tmp_path / "binary.ptx"
+    binary.write_bytes(bytes(range(256)))
+    assert (
+        main(["execute", *(w.replace("{scale}", scale).replace("{binary}", str(binary)) for w in words)]) == 2
+    )
     assert said in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The README and every page of docs/ are run: Python blocks in order, console blocks as written."""
 
+import json
 import os
 import re
 import shlex
@@ -54,3 +55,21 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}, which does not exist"
+
+
+def test_every_figure_of_a_gpu_says_how_it_came() -> None:
+    rows = sorted(
+        path for card in ("h100", "h200") for path in (ROOT / "benchmarks" / "results" / card).glob("*.jsonl")
+    )
+    told = (
+        (ROOT / "docs" / "bundle.md")
+        .read_text()
+        .partition("## Where the figures of GPUs come from")[2]
+        .splitlines()
+    )
+    for path in rows:
+        name = f"`{path.parent.name}/{path.stem}`"
+        line = [words for words in told if name in words]
+        by_bundle = "of a bundle" in json.loads(path.read_text().splitlines()[0])["command"]
+        assert len(line) == 1, name
+        assert ("a bundle, imported" in line[0]) == by_bundle, name

@@ -43,6 +43,11 @@ st.global.u32 [%p], %r0;
         (HEAD + ".visible .entry k() { ret", "ends where"),
         (HEAD + ".visible .entry k(.param .u64 \x01) { ret; }", "is no PTX"),
         (HEAD + ".visible .entry k() { .reg .b32 %r; @%r ret; }", "is no predicate"),
+        (HEAD + ".visible .entry k() { .reg .b32 %r<99999999999>; ret; }", "a number of at most 1048576"),
+        (HEAD + ".visible .entry k() { .reg .b32 %r<.reg>; ret; }", "line 4: '.reg' stands where a number"),
+        (HEAD + ".global .align 3 .b8 x[4];", "an alignment of 3 is no power of two"),
+        (HEAD + ".global .align 4 .b8 x[1099511627776];", "'x' has 1099511627776 bytes; expected at most"),
+        (HEAD + ".global .align 4 .b8 x[-4];", "'x' has -4 bytes"),
     ],
 )
 def test_what_is_no_ptx(text, message):

@@ -122,6 +122,8 @@ def _ptx(kernel: str, target: str) -> str:
         text = path.read_text()
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{str(path)!r} is no text; expected PTX or CUDA C++") from None
     return text if path.suffix == ".ptx" else compile_cuda(text, target=target)
 
 

@@ -16,16 +16,21 @@ _ATOMIC_TYPES = {
 }  # fmt: skip
 _HINTS = r"L1::\w+|L2::\w+"
 SCOPES = ("cta", "gpu", "sys", "cluster")
-_ORDERS = {"": "WEAK", "volatile": "RELAXED", "relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE",
+_ORDERS = {"volatile": "RELAXED", "relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE",
            "acq_rel": "BOTH"}  # fmt: skip
 
 
 def _order(w: Writer, mods: Modifiers, *names: str) -> str:
+    """Return the order of an access, as C++: `near` where its scope is the block, nothing where none is written."""
     order = mods.take(*names)
+    is_near = bool(mods.take("cta"))
     mods.drop(SCOPES)
     if order in {"acquire", "release", "acq_rel"}:
         w.has_fences = True
-    return order
+    if not order and not is_near:
+        return ""
+    name = _ORDERS[order or "relaxed"]
+    return f"near({name})" if is_near else name
 
 
 def _saw(w: Writer, space: str, size: int) -> None:
@@ -47,12 +52,13 @@ def _access(w: Writer, i: Instruction) -> tuple[str, str, str, int, str]:
     mods.take("mmio")
     written = mods.take(*(s for s in _SPACES if s))
     count = int((mods.take("v2", "v4", "v8") or "v1")[1:])
+    frozen = mods.take("nc")
     mods.drop(_CACHES)
     mods.drop_matching(_HINTS)
     mods.done()
     if kind not in C_TYPES:
         raise refused(i)
-    return _SPACES[written], _ORDERS[order], kind, count, written
+    return _SPACES[written], order or ("FROZEN" if frozen else "WEAK"), kind, count, written
 
 
 def load(w: Writer, i: Instruction) -> None:
@@ -124,7 +130,7 @@ def atomic(w: Writer, i: Instruction) -> None:
     dest, address, a = operands[:3]
     if not op or isinstance(a, Vector) != bool(parts) or (len(operands) > 3) != (op == "cas"):
         raise refused(i)
-    order = _ORDERS[order] if order else "RELAXED"
+    order = order or "RELAXED"
     _saw(w, space, WIDTHS[kind])
     if isinstance(a, Vector):
         return _atomic_parts(

@@ -38,11 +38,11 @@ def bulk(w: Writer, i: Instruction) -> None:
         mods.done()
         return w.emit(f"bulk_commit(w, {w.mask});")
     if mods.take("wait_group"):
-        mods.take("read")
+        only_read = flag(bool(mods.take("read")))
         mods.done()
         if not isinstance(i.operands[0], Immediate):
             raise refused(i)
-        return w.emit(f"bulk_wait(w, {w.mask}, {i.operands[0].value});")
+        return w.emit(f"bulk_wait(w, {w.mask}, {i.operands[0].value}, {only_read});")
     if mods.take("prefetch"):
         return None
     rank = 0

@@ -61,6 +61,17 @@ class Cursor:
         self._at += 1
         return token.text
 
+    def whole(self, most: int) -> int:
+        """Return the next token, a whole number of at most `most`, and move on.
+
+        Raises:
+            PtxError: where it is something else.
+        """
+        line, text = self.line, self.take()
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
+            raise PtxError(f"line {line}: {text!r} stands where a number of at most {most} was expected")
+        return int(text)
+
     def accept(self, text: str) -> bool:
         """Move over the next token if it is this one."""
         if self.peek() != text:

@@ -36,6 +36,10 @@ _TUNING: Final = {".maxntid", ".reqntid", ".maxnreg", ".minnctapersm", ".maxncta
 _TYPES: Final = {*WIDTHS, "pred"}
 _NEWEST_VERSION, _NEWEST_TARGET = 9, 121
 """Major version of the PTX ISA and target beyond which nobody here has read what instructions mean."""
+_MOST_BYTES: Final = 1 << 28
+"""Bytes of a variable: what a launch holds of each is several times that."""
+_MOST_REGISTERS, _MOST_ALIGN, _MOST_TUNED = 1 << 20, 1 << 16, 1 << 31
+"""Registers that one declaration makes; alignments; numbers of `.maxntid` and its like."""
 
 
 def parse(text: str) -> ParsedModule:
@@ -160,7 +164,9 @@ class _Parser:
         while cursor.kind() == "directive":
             match word := cursor.take()[1:]:
                 case "align":
-                    align = int(cursor.take())
+                    align = cursor.whole(_MOST_ALIGN)
+                    if not align or align & (align - 1):
+                        raise PtxError(f"line {cursor.line}: an alignment of {align} is no power of two")
                 case "v2" | "v4":
                     lanes = int(word[1])
                 case "ptr":
@@ -193,6 +199,8 @@ class _Parser:
             if dynamic:
                 count, dynamic = -(-_size(contents) // width), False
         size = 0 if dynamic else count * width
+        if size < 0 or (size > _MOST_BYTES and space != "shared"):  # which a launch refuses
+            raise PtxError(f"line {cursor.line}: {name!r} has {size} bytes; expected at most {_MOST_BYTES}")
         contents += [0] * (size - _size(contents)) if contents else []
         return Variable(name, space, kind, size, max(align, width), tuple(contents), dynamic)
 
@@ -242,9 +250,9 @@ class _Parser:
         while cursor.peek() not in {";", "{"}:
             word = cursor.take()
             if word in _TUNING:
-                numbers = [int(cursor.take())]
+                numbers = [cursor.whole(_MOST_TUNED)]
                 while cursor.accept(","):
-                    numbers.append(int(cursor.take()))
+                    numbers.append(cursor.whole(_MOST_TUNED))
                 if word == ".reqntid":
                     function.required_threads = (*numbers, 1, 1)[:3]
                 elif word == ".reqnctapercluster":
@@ -315,7 +323,7 @@ class _Parser:
         while True:
             name, names = cursor.take(), []
             if cursor.accept("<"):
-                names = [f"{name}{i}" for i in range(int(cursor.take()))]
+                names = [f"{name}{i}" for i in range(cursor.whole(_MOST_REGISTERS))]
                 cursor.take(">")
             for each in names or [name]:
                 unique = self._unique(function.registers, each)

@@ -1,7 +1,7 @@
 """Instructions at which threads meet: barriers, fences, shuffles, votes, matches, reductions, matrices."""
 
 from ._accesses import SCOPES
-from ._arithmetic import Handler
+from ._arithmetic import Handler, flag
 from ._bulk import cluster_barrier
 from ._ir import Immediate, Instruction, Operand, Pair, Register, Vector
 from ._writer import C_TYPES, Modifiers, Writer, both, refused
@@ -60,7 +60,9 @@ def barrier(w: Writer, i: Instruction) -> None:
         if len(operands) == 1:
             operands.append("0")
         waits = "true" if what == "sync" else "false"
-        return w.emit(f"barrier(w, m, {operands[0]}, {operands[1]}, {waits}, {w.site(i)});")
+        by_itself = i.opcode == "barrier" and "aligned" not in i.modifiers
+        others = "f.rest & f.stuck" if by_itself else "0"
+        return w.emit(f"barrier(w, m, {operands[0]}, {operands[1]}, {waits}, {w.site(i)}, {others});")
     if what != "red" or not op or (kind == "pred") == (op == "popc"):
         raise refused(i)
     dest, which, *rest = i.operands
@@ -95,12 +97,14 @@ def fence(w: Writer, i: Instruction) -> None:
         return mods.done()
     if mods.take("mbarrier_init"):
         mods.drop((*SCOPES, "release"))
-        return mods.done()
+        mods.done()
+        return w.emit("fence(w);")  # a relaxed arrival at the cluster's barrier tells of the start
+    near = flag(bool(mods.take("cta")))
     mods.drop((*SCOPES, "gl"))
     mods.take("sc", "acq_rel", "acquire", "release")
     mods.done()
     w.has_fences = True
-    w.emit("fence(w);")
+    return w.emit(f"fence(w, {near});")
 
 
 def shuffle(w: Writer, i: Instruction) -> None:
@@ -117,7 +121,7 @@ def shuffle(w: Writer, i: Instruction) -> None:
     values = ", ".join(w.read(o, "b32") for o in (a, b, c))
     _check(w, i)
     w.emit("Mask valid;")
-    w.emit(f"const b32 moved = shuffle({how}, m, {values}, &valid);")
+    w.emit(f"const b32 moved = shuffle(w, {how}, m, {values}, &valid, {w.site(i)});")
     w.write(dest, "moved", "b32")
     w.write(second, "valid", "pred")
 

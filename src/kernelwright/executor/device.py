@@ -249,6 +249,6 @@ def device() -> Device:
 def blame(name: str, run: Execution) -> str:
     """Say in a sentence what was found in a launch of the named kernel."""
     if not run.findings:
-        return f"{name} ended by {run.status}" + (f": {run.notes[0]}" if run.notes else "")
+        return f"{name} ended by {run.status}" + (f": {'; '.join(reversed(run.notes))}" if run.notes else "")
     more = f" (and {len(run.findings) - 1} more findings)" if len(run.findings) > 1 else ""
     return f"{run.findings[0]}{more}; kernel {name}"

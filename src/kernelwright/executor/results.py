@@ -15,7 +15,7 @@ KINDS: Final = {
     6: "barrier-divergence", 7: "deadlock", 8: "copy-not-waited", 9: "mask-lacks-lane", 10: "lanes-not-there",
     11: "read-only", 12: "copy-left", 13: "split-warp", 14: "block-ended", 15: "cluster-barrier",
     16: "proxy-fence-missing", 17: "bad-tensor-map", 18: "tensor-memory-left",
-    19: "bad-metadata",
+    19: "bad-metadata", 20: "non-coherent", 21: "barrier-count", 22: "shuffle-source",
 }  # fmt: skip
 _SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param", 6: "tensor"}
 _STATUS: Final = {
@@ -206,6 +206,9 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "cluster-barrier": "arrives twice at its cluster's barrier, or waits there without having arrived",
         "proxy-fence-missing": f"reads {where} by the async proxy, without a fence.proxy.async after ordinary stores",
         "bad-tensor-map": "is given a map or matrix descriptor that does not fit: rank, type, box, swizzle, strides",
+        "non-coherent": f"reads {where} through the read-only cache, which a thread of this launch has written",
+        "barrier-count": "names another number of threads than those that came to this barrier before it",
+        "shuffle-source": "takes the value of a lane that takes no part, and results depend on it",
         "bad-metadata": "is given metadata of a sparse matrix that name an element twice, out of order or not at all",
         "tensor-memory-left": "allocates tensor memory that the block has not given back when it ends",
         "copy-left": "is still under way when its thread ends",

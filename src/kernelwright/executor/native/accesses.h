@@ -83,7 +83,7 @@ class Accesses {
     } else if (s == GLOBAL || base) {
       base = GLOBAL_BASE, data = l->arena, shadow = l->shadow, bytes = l->arena_bytes, shift = l->global_shift, cells = l->cells;
     }
-    if (cells) me = touch_of(w, 0, false, site);
+    if (cells) me = touch_of(w, 0, ORDINARY, site);
   }
 
   // Where an ordinary access lies; none where it is another.
@@ -119,7 +119,7 @@ class Accesses {
   // Where any access lies, checked; none where it must not happen. `fresh`: what is stored.
   template <uint32_t size, bool write> uint8_t* at(int lane, uint64_t address, const void* fresh = nullptr) const {
     if (uint8_t* p = ordinary<size, write>(lane, address)) return p;
-    return reach({w, lane, write, false, shared, site, size, address, nullptr, static_cast<const uint8_t*>(fresh)}, space, false, nullptr);
+    return reach({w, lane, write, ORDINARY, shared, site, size, address, nullptr, static_cast<const uint8_t*>(fresh)}, space, false, nullptr);
   }
 };
 }  // namespace kw

@@ -7,7 +7,7 @@ namespace {
 void read_part(Warp* w, int lane, uint64_t from, uint32_t bytes, uint32_t site, uint8_t* data) {
   uint32_t piece = bytes & (~bytes + 1);  // the greatest power of two that it is a multiple of
   for (uint32_t at = 0; at < bytes; at += piece) {
-    Access a{w, lane, false, false, false, site, piece, from + at, nullptr, nullptr};
+    Access a{w, lane, false, ORDINARY, false, site, piece, from + at, nullptr, nullptr};
     if (uint8_t* p = reach(a, GLOBAL, false, nullptr)) memcpy(data + at, p, piece);
   }
 }

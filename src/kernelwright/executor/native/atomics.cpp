@@ -39,7 +39,7 @@ void update(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site
     uint32_t i = (k + turn) & 31;
     if (!((m >> i) & 1)) continue;
     if (has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);  // publish before others can see
-    U* at = reinterpret_cast<U*>(reach({w, int(i), true, true, false, site, sizeof(U), address.at(i), nullptr, nullptr}, s, true, nullptr));
+    U* at = reinterpret_cast<U*>(reach({w, int(i), true, strength_of(o), false, site, sizeof(U), address.at(i), nullptr, nullptr}, s, true, nullptr));
     if (!at) continue;
     U old = __atomic_load_n(at, __ATOMIC_SEQ_CST);
     while (!__atomic_compare_exchange_n(at, &old, f(op, old, a.at(int(i)), b.at(int(i))), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}

@@ -13,7 +13,7 @@ void bulk_read(Warp* w, int lane, uint32_t site, uint64_t from, Space s, uint32_
   for (uint32_t at = 0; at < bytes;) {
     uint32_t piece = 16;
     while (piece > least && (((from + at) & (piece - 1)) || at + piece > bytes)) piece /= 2;
-    if (uint8_t* p = reach({w, lane, false, false, s == SHARED, site, piece, from + at, nullptr, nullptr}, s, false, nullptr))
+    if (uint8_t* p = reach({w, lane, false, ORDINARY, s == SHARED, site, piece, from + at, nullptr, nullptr}, s, false, nullptr))
       memcpy(out + at, p, piece);
     at += piece;
   }
@@ -22,7 +22,7 @@ void bulk_read(Warp* w, int lane, uint32_t site, uint64_t from, Space s, uint32_
 void bulk_add(Warp* w, int lane, Transaction& t, uint64_t to, const uint8_t* data) {
   Chunk c;
   memcpy(c.data, data, 16);
-  if (!reach({w, lane, true, false, true, t.site, 16, to, nullptr, c.data}, CLUSTER, false, nullptr)) return;
+  if (!reach({w, lane, true, ORDINARY, true, t.site, 16, to, nullptr, c.data}, CLUSTER, false, nullptr)) return;
   Block* b = owner_of(w, to, &c.to);
   if (has(w, CHECK))
     for (int k = 0; k < 16; k++) b->shared_shadow[c.to + k] |= PENDING;
@@ -97,7 +97,7 @@ void proxy_fence(Warp* w) {
 void bulk_hold(Warp* w, int lane, BulkStore&& s) {
   if (has(w, CHECK))
     for (const BulkStore::Part& p : s.parts) {
-      Access a{w, lane, false, false, true, s.site, 16, p.from, nullptr, nullptr};
+      Access a{w, lane, false, ORDINARY, true, s.site, 16, p.from, nullptr, nullptr};
       for (uint32_t k = 0; k < p.bytes; k += 16) {
         a.address = p.from + k;
         if (!reach(a, SHARED, false, nullptr)) continue;
@@ -130,37 +130,50 @@ void bulk_commit(Warp* w, Mask m) {
   KW_EACH_LANE(i, m) s.committed[i]++;
 }
 
-static void finish(Warp* w, const BulkStore& s) {
+// The copy has read its bytes: they may be written again.
+static void take(Warp* w, BulkStore& s) {
+  if (s.taken) return;
+  s.taken = true;
   for (const BulkStore::Part& p : s.parts) {
-    const uint8_t* data = w->block->shared.data() + p.from;
+    const uint8_t* from = w->block->shared.data() + p.from;
+    s.data.insert(s.data.end(), from, from + p.bytes);
     if (has(w, CHECK))
       for (uint32_t k = 0; k < p.bytes; k++) w->block->shared_shadow[p.from + k] &= uint8_t(~READING);
-    if (s.op >= 0) { reduce_elements(w, int(s.lane), s.site, p.to, data, p.bytes, s.op, s.type); continue; }
-    for (uint32_t at = 0; at < p.bytes;) {
+  }
+}
+static void finish(Warp* w, BulkStore& s) {
+  take(w, s);
+  const uint8_t* data = s.data.data();
+  for (const BulkStore::Part& p : s.parts) {
+    if (s.op >= 0) reduce_elements(w, int(s.lane), s.site, p.to, data, p.bytes, s.op, s.type);
+    for (uint32_t at = 0; s.op < 0 && at < p.bytes;) {
       uint32_t piece = 16;
       while (piece > 1 && (((p.to + at) & (piece - 1)) || at + piece > p.bytes)) piece /= 2;
-      Access a{w, int(s.lane), true, false, false, s.site, piece, p.to + at, nullptr, data + at};
+      Access a{w, int(s.lane), true, ORDINARY, false, s.site, piece, p.to + at, nullptr, data + at};
       if (uint8_t* q = reach(a, GLOBAL, false, nullptr)) memcpy(q, data + at, piece);
       at += piece;
     }
+    data += p.bytes;
   }
 }
 
-void bulk_wait(Warp* w, Mask m, uint32_t groups) {
+void bulk_wait(Warp* w, Mask m, uint32_t groups, bool only_read) {
   BulkStores& s = w->block->stores[w->index];
   std::vector<BulkStore> left;
   for (BulkStore& c : s.pending) {
     bool over = ((m >> c.lane) & 1) && c.group >= 0 && c.group + int64_t(groups) < s.committed[c.lane];
-    if (over) finish(w, c);
-    else left.push_back(std::move(c));
+    if (over && !only_read) { finish(w, c); continue; }
+    if (over) take(w, c);
+    left.push_back(std::move(c));
   }
   s.pending = std::move(left);
 }
 
 void bulk_left(Warp* w) {
   Block* b = w->block;
-  for (const BulkStore& c : b->stores[w->index].pending)
-    if (has(w, CHECK)) note(w, COPY_LEFT, c.site, int(c.lane), c.parts.empty() ? 0 : c.parts[0].from, 16, SHARED, 0);
+  for (BulkStore& c : b->stores[w->index].pending)
+    if (c.taken) finish(w, c);  // nobody waited for what it writes, which is there when the launch ends
+    else if (has(w, CHECK)) note(w, COPY_LEFT, c.site, int(c.lane), c.parts.empty() ? 0 : c.parts[0].from, 16, SHARED, 0);
   if (b->ended + 1 < b->warp_count || !has(w, CHECK)) return;
   for (const Transaction& t : b->transactions)
     note(w, COPY_LEFT, t.site, int(t.thread % LANES), t.chunks.empty() ? 0 : t.chunks[0].to, 16, SHARED, 0);

@@ -8,9 +8,6 @@
 
 namespace kw {
 namespace {
-void join(Knowledge& into, const uint32_t* clock) {
-  for (int i = 0; i < 32; i++) into.clock[i] = std::max(into.clock[i], clock[i]);
-}
 bool is_over(const Cluster* c) {
   bool some = false;
   for (const Block* b : c->blocks)
@@ -41,10 +38,9 @@ void cluster_arrive(Warp* w, Mask m, bool releases, bool aligned, uint32_t site)
   Cluster* c = w->block->cluster;
   if (aligned && m != w->alive) fail(w, BARRIER_DIVERGENCE, site, m);
   if (Mask again = m & (w->cluster_arrived | w->cluster_ready)) fail(w, CLUSTER_BARRIER, site, again);
-  if (releases) {
-    join(c->arriving[w->block->rank], w->clocks->known);
-    for (auto& [block, known] : w->block->foreign) join(c->foreign[block], known.clock);
-    c->knows_all |= w->block->knows_all;
+  if (releases || w->clocks->has_fence) {
+    join(c->arriving[w->block->rank].clock, releases ? w->clocks->known : w->clocks->fenced);
+    c->others.learn(w->clocks->others);
   }
   tick(w);
   w->cluster_arrived |= m;
@@ -68,16 +64,14 @@ void cluster_wait(Warp* w, Mask m, bool acquires, bool aligned, uint32_t site) {
   for (const Block* b : c->blocks) {
     const Knowledge& told = c->arrived[b->rank];
     if (b != w->block) {
-      join(w->block->foreign[b->index], told.clock);
+      join(k->others.own().known[b->index].clock, told.clock);
       continue;
     }
     for (int i = 0; i < 32; i++)
       if (i != int(w->index)) k->known[i] = std::max(k->known[i], told.clock[i]);
     if (m == w->alive) k->synced = std::max(k->synced, told.clock[w->index]);
   }
-  for (auto& [block, known] : c->foreign)
-    if (block != w->block->index) join(w->block->foreign[block], known.clock);
-  w->block->knows_all |= c->knows_all;
+  k->others.learn(c->others);
   tick(w);
 }
 

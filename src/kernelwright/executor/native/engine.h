@@ -15,7 +15,7 @@ namespace kw {
 enum Kind {
   OUT_OF_BOUNDS = 1, MISALIGNED, UNINITIALISED, RACE, CONFLICT, BARRIER_DIVERGENCE, DEADLOCK, COPY_NOT_WAITED,
   MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP, TENSOR_LEFT,
-  BAD_METADATA
+  BAD_METADATA, NON_COHERENT, BARRIER_COUNT, SHUFFLE_SOURCE
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
 enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16 };
@@ -30,9 +30,9 @@ struct Finding {
 };
 struct SiteCount { uint64_t requests, lanes, bytes, units; };
 
-// Who last touched some bytes: clock 19 bits, site 14, strong 1, thread 10, block + 1 20.
+// Who last touched some bytes: clock 18 bits, site 14, strength 2, thread 10, block + 1 20.
 struct Cell { uint64_t written, read[2]; };
-constexpr uint32_t MOST_CLOCK = (1 << 19) - 1;
+constexpr uint32_t MOST_CLOCK = (1 << 18) - 1;
 
 struct Launch {
   void (*entry)(Warp*);
@@ -67,6 +67,37 @@ struct Launch {
 
 using WarpClock = uint32_t[32];
 struct Knowledge { uint32_t clock[32]; };
+inline void join(uint32_t* into, const uint32_t* clock) {
+  for (int i = 0; i < 32; i++) if (clock[i] > into[i]) into[i] = clock[i];
+}
+// What is known of the warps of other blocks. Warps that met share one, until one of them learns more.
+struct Foreign {
+  uint32_t users = 1;
+  bool all = false;
+  std::unordered_map<uint32_t, Knowledge> known;
+};
+class Others {
+  Foreign* held = nullptr;
+
+ public:
+  Others() = default;
+  Others(const Others& o) : held(o.held) { if (held) held->users++; }
+  Others& operator=(Others o) { Foreign* mine = held; held = o.held, o.held = mine; return *this; }
+  ~Others() { if (held && --held->users == 0) delete held; }
+  const Foreign* get() const { return held; }
+  Foreign& own() {
+    if (!held) held = new Foreign();
+    if (held->users > 1) { held->users--; held = new Foreign{1, held->all, held->known}; }
+    return *held;
+  }
+  void learn(const Others& o) {
+    if (!o.held || o.held == held) return;
+    if (!held) { *this = o; return; }
+    Foreign& f = own();
+    f.all |= o.held->all;
+    for (auto& [block, k] : o.held->known) join(f.known[block].clock, k.clock);
+  }
+};
 struct SyncVariable { std::unordered_map<uint32_t, Knowledge> known; bool all = false; };
 
 // In place of <mutex> and <chrono>, whose headers take longer than this one.
@@ -96,8 +127,10 @@ struct LaunchState {
 struct Clocks {
   uint32_t known[32];    // what this warp knows of each warp of its block; its own is its clock
   uint32_t fenced[32];   // the same at its last fence
+  uint32_t fenced_near[32];  // and at its last one of any scope, the block's too
   uint32_t synced = 0;   // clock at which all lanes last met
-  bool has_fence = false;
+  bool has_fence = false, has_near_fence = false;
+  Others others;
   std::vector<uint32_t> lanes;  // 32 x 32, made when lanes first meet in part
 };
 
@@ -120,6 +153,8 @@ struct BulkStore {
   int op, type;  // of a reduction; -1 for a copy
   int64_t group;
   std::vector<Part> parts;
+  bool taken = false;
+  std::vector<uint8_t> data;  // what it read, once that was waited for
 };
 struct BulkStores {
   std::vector<BulkStore> pending;
@@ -186,9 +221,10 @@ struct Block {
   std::vector<Transaction> transactions;
   TensorMemory tensor;
   Barrier barriers[16];
-  std::unordered_map<uint32_t, Knowledge> foreign;
-  bool knows_all = false;
-  std::unordered_map<uint32_t, std::unordered_map<uint32_t, Knowledge>> phases;  // who arrived at each mbarrier, by block, and knew
+  std::unordered_map<uint64_t, SyncVariable> near;  // what its warps told each other by atomics of the block's scope
+  // who arrived at each mbarrier, by block, and knew; of other blocks too
+  struct Phase { std::unordered_map<uint32_t, Knowledge> told; Others others; };
+  std::unordered_map<uint32_t, Phase> phases;
   uint32_t proxied[32];  // clocks of the warps up to which a proxy fence covers their stores
   bool has_ended() const { return ended == warp_count; }
 };
@@ -198,8 +234,7 @@ struct Cluster {
   std::vector<Block*> blocks;  // by rank
   std::vector<Warp*> waiting;  // at the barrier
   std::vector<Knowledge> arriving, arrived;  // what those knew who arrived, by rank: in this phase, in the last
-  std::unordered_map<uint32_t, Knowledge> foreign;
-  bool knows_all = false;
+  Others others;
   uint32_t site = 0;
   uint32_t quiet = 0;   // rounds in which its warps did nothing but look at mbarriers
   bool polled = false;  // whether one looked at something that another cluster may write

@@ -8,9 +8,11 @@ namespace kw {
 bool side_by_side(const b64& address, Mask m, uint32_t size);
 void count(Warp* w, const b64& address, Mask m, uint32_t size, Space s, uint32_t site, bool joined);
 uint64_t name_of(const Warp* w, uint64_t address, Space s);
+void check_frozen(Warp* w, Mask m, const b64& address, uint32_t size, Space s, uint32_t site);
 
 // The bytes of each lane, one lane's after another's; those of lanes that do not read are left as they are.
 template <uint32_t size> void load_bytes(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, uint8_t* r) {
+  if (o == FROZEN) check_frozen(w, m, address, size, s, site), o = WEAK;
   if (o != WEAK) w->block->cluster->polled = true;
   const bool joined = side_by_side(address, m, size);
   if (m && has(w, COUNT)) count(w, address, m, size, s, site, joined);
@@ -20,7 +22,7 @@ template <uint32_t size> void load_bytes(Warp* w, Mask m, const b64& address, Sp
   } else {
     KW_EACH_LANE(i, m) {
       const uint8_t* q = o == WEAK ? all.at<size, false>(int(i), address.at(i))
-                                   : reach({w, int(i), false, true, false, site, size, address.at(i), nullptr, nullptr}, s, false, nullptr);
+                                   : reach({w, int(i), false, strength_of(o), false, site, size, address.at(i), nullptr, nullptr}, s, false, nullptr);
       if (!q) continue;
       memcpy(r + i * size, q, size);
       if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
@@ -50,7 +52,7 @@ void store_bytes(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t
   KW_EACH_LANE(i, m) {
     uint8_t* p = o == WEAK ? all.ordinary<size, true>(int(i), address.at(i)) : nullptr;
     if (!p) {
-      p = reach({w, int(i), true, o != WEAK, false, site, size, address.at(i), nullptr, r + i * size}, s, false, nullptr);
+      p = reach({w, int(i), true, strength_of(o), false, site, size, address.at(i), nullptr, r + i * size}, s, false, nullptr);
     }
     if (p) memcpy(p, r + i * size, size);
   }

@@ -33,7 +33,7 @@ static void run_fiber() {
 void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other) {
   Launch* l = w->launch;
   LaunchState* s = state_of(l);
-  uint32_t other_site = other ? uint32_t(other >> 19) & 16383 : ~0u;
+  uint32_t other_site = other ? uint32_t(other >> 18) & 16383 : ~0u;
   Hold hold(s->finding_lock);
   l->all_findings++;
   for (uint32_t i = 0; i < l->found; i++) {
@@ -171,9 +171,8 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->stores.assign(b->warp_count, BulkStores{}), b->multiplies.assign(b->warp_count, Multiplies{});
   b->transactions.clear(), b->tensor = TensorMemory{};
   memset(b->proxied, 0, sizeof b->proxied);
-  b->foreign.clear();
+  b->near.clear();
   b->phases.clear();
-  b->knows_all = false;
   for (uint32_t i = 0; i < b->warp_count; i++) set_up_warp(b, i);
 }
 

@@ -22,27 +22,31 @@ struct Phase {
 uint64_t* word_of(Warp* w, int lane, uint64_t address, bool starts, uint32_t site) {
   static const uint64_t fresh = 0;
   const uint8_t* given = starts ? reinterpret_cast<const uint8_t*>(&fresh) : nullptr;
-  Access a{w, lane, true, true, true, site, 8, address, nullptr, given};
+  Access a{w, lane, true, starts ? ORDINARY : STRONG, true, site, 8, address, nullptr, given};  // who uses it comes after its start
   return reinterpret_cast<uint64_t*>(reach(a, address >= SHARED_BASE ? GENERIC : CLUSTER, !starts, nullptr));
 }
 void learn(Warp* w, Mask m, Block* b, uint32_t barrier) {
   auto found = b->phases.find(barrier);
   if (found == b->phases.end()) return;
   Clocks* c = w->clocks;
-  for (auto& [block, told] : found->second) {
-    bool own = block == w->block->index;
-    uint32_t* known = own ? c->known : w->block->foreign[block].clock;
+  c->others.learn(found->second.others);
+  for (auto& [block, told] : found->second.told) {
+    if (block != w->block->index) { join(c->others.own().known[block].clock, told.clock); continue; }
+    const uint32_t mine = told.clock[w->index];
     for (int i = 0; i < 32; i++)
-      if (!(own && i == int(w->index)) && told.clock[i] > known[i]) known[i] = told.clock[i];
-    if (own && m == w->alive && told.clock[w->index] > c->synced) c->synced = told.clock[w->index];
+      if (i != int(w->index) && told.clock[i] > c->known[i]) c->known[i] = told.clock[i];
+    if (mine <= c->synced) continue;
+    if (m == w->alive) { c->synced = mine; continue; }
+    if (c->lanes.empty()) c->lanes.assign(1024, 0);
+    KW_EACH_LANE(i, m) for (int j = 0; j < LANES; j++) c->lanes[i * 32 + j] = std::max(c->lanes[i * 32 + j], mine);
   }
 }
 }  // namespace
 
 void publish(Warp* w, Block* b, uint32_t barrier) {
-  Knowledge& k = b->phases[barrier][w->block->index];
-  for (int i = 0; i < 32; i++)
-    if (w->clocks->known[i] > k.clock[i]) k.clock[i] = w->clocks->known[i];
+  Block::Phase& p = b->phases[barrier];
+  join(p.told[w->block->index].clock, w->clocks->known);
+  p.others.learn(w->clocks->others);
 }
 
 void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site) {

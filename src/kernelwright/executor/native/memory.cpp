@@ -176,6 +176,16 @@ uint64_t name_of(const Warp* w, uint64_t address, Space s) {
   return uint64_t(1) << 63 | uint64_t(b ? b->index : 0) << 24 | offset;
 }
 
+// What a load through the non-coherent cache reads must be the same for the whole launch.
+void check_frozen(Warp* w, Mask m, const b64& address, uint32_t size, Space s, uint32_t site) {
+  if (!has(w, RACES)) return;
+  KW_EACH_LANE(i, m) {
+    Place p = place_of(w, int(i), address.at(i), size, s);
+    for (uint32_t k = 0; p.cells && p.space == GLOBAL && k < size >> p.shift; k++)
+      if (uint64_t last = read_cell(p.cells[k].written)) { note(w, NON_COHERENT, site, int(i), address.at(i), size, GLOBAL, last); break; }
+  }
+}
+
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared) {
   Place p = checked(a, s, is_atomic);
   if (shared) *shared = p.space == SHARED;

@@ -39,7 +39,7 @@ inline void fetch(Warp* w, uint32_t site, int lane, Block* of, Element e, const 
     memset(bytes, 0, 16);
     check_proxy(w, reader, at, 16, site, of);
     bool own = of == w->block;
-    Access a{w, reader, false, false, true, site, 16, own ? at : of_rank(at, int(of->rank)), nullptr, nullptr};
+    Access a{w, reader, false, ORDINARY, true, site, 16, own ? at : of_rank(at, int(of->rank)), nullptr, nullptr};
     if (uint8_t* p = reach(a, own ? SHARED : CLUSTER, false, nullptr)) {
       memcpy(bytes, p, 16);
       if (!has(w, CHECK)) return;

@@ -21,7 +21,7 @@ struct Reader {
 
   template <class T> T raw(uint64_t address) {
     T x{};
-    uint8_t* p = reach({w, lane, false, false, false, site, sizeof(T), address, nullptr, nullptr}, GENERIC, false, nullptr);
+    uint8_t* p = reach({w, lane, false, ORDINARY, false, site, sizeof(T), address, nullptr, nullptr}, GENERIC, false, nullptr);
     if (p) memcpy(&x, p, sizeof x);
     else ok = false;
     return x;

@@ -2,7 +2,8 @@
 //
 // A warp has a clock for every warp of its block, joined at barriers (FastTrack: Flanagan and Freund, PLDI
 // 2009, with two readers kept in place of all). Lanes of a warp are ordered by `bar.warp.sync` and barriers
-// only. Blocks are ordered by a fence and an atomic or volatile access that another block sees.
+// only. Blocks are ordered by a fence and an atomic or volatile access that another block sees, both of a scope beyond
+// the block. What a warp learns of other blocks, others of its block know once they have met it.
 // A store of the value that already stands there is no race. Never a false finding for what this misses:
 // a third reader, and accesses of fewer bytes than a cell, which only parts of a copy are.
 #pragma once
@@ -15,22 +16,26 @@ struct Touch {
   uint32_t block() const { return uint32_t(raw >> 44) - 1; }
   uint32_t thread() const { return uint32_t(raw >> 34) & 1023; }
   bool strong() const { return (raw >> 33) & 1; }
-  uint32_t site() const { return uint32_t(raw >> 19) & 16383; }
+  bool near() const { return (raw >> 32) & 1; }
+  uint32_t site() const { return uint32_t(raw >> 18) & 16383; }
   uint32_t clock() const { return uint32_t(raw) & MOST_CLOCK; }
 };
 
-inline uint64_t touch_of(const Warp* w, int lane, bool strong, uint32_t site) {
-  return uint64_t(w->block->index + 1) << 44 | uint64_t(w->index * 32 + lane) << 34 | uint64_t(strong) << 33 |
-         uint64_t(site & 16383) << 19 | w->clocks->known[w->index];
+enum Strength : uint8_t { ORDINARY, STRONG = 2, STRONG_NEAR };  // whether it races with its like
+inline uint64_t touch_of(const Warp* w, int lane, Strength strong, uint32_t site) {
+  return uint64_t(w->block->index + 1) << 44 | uint64_t(w->index * 32 + lane) << 34 | uint64_t(strong) << 32 |
+         uint64_t(site & 16383) << 18 | w->clocks->known[w->index];
 }
 
 // Not inlined, nor is what follows from its answer: it is asked by every form of access, and seldom.
 inline __attribute__((noinline)) bool is_ordered(const Warp* w, int lane, Touch t, bool shared) {
   uint32_t warp = t.thread() >> 5, other = t.thread() & 31;
   if (t.block() != w->block->index) {
-    if (w->block->knows_all || (shared && !w->block->cluster->holds(t.block()))) return true;  // an earlier block's
-    auto found = w->block->foreign.find(t.block());
-    return found != w->block->foreign.end() && t.clock() <= found->second.clock[warp];
+    const Foreign* others = w->clocks->others.get();
+    if (shared && !w->block->cluster->holds(t.block())) return true;  // an earlier block's
+    if (!others || others->all) return others;
+    auto found = others->known.find(t.block());
+    return found != others->known.end() && t.clock() <= found->second.clock[warp];
   }
   const Clocks* c = w->clocks;
   if (warp != w->index) return t.clock() <= c->known[warp];
@@ -41,10 +46,14 @@ inline __attribute__((noinline)) bool is_ordered(const Warp* w, int lane, Touch 
 inline uint64_t read_cell(const uint64_t& c) { return __atomic_load_n(&c, __ATOMIC_RELAXED); }
 inline void write_cell(uint64_t& c, uint64_t v) { __atomic_store_n(&c, v, __ATOMIC_RELAXED); }
 
+inline Strength strength_of(Order o) { return o == WEAK || o == FROZEN ? ORDINARY : o & NEAR ? STRONG_NEAR : STRONG; }
+
 struct Access {
   Warp* w;
   int lane;
-  bool write, strong, shared;
+  bool write;
+  Strength strong;
+  bool shared;
   uint32_t site, size;
   uint64_t address;
   const uint8_t *before, *fresh;  // what stands there, and what is stored; none for a read
@@ -73,7 +82,10 @@ inline __attribute__((noinline)) void conflict(const Access& a, uint64_t other, 
 inline bool is_clash(const Access& a, uint64_t other) {
   if (!other) return false;
   Touch t{other};
-  if (a.strong && t.strong()) return false;
+  if (a.strong && t.strong()) {
+    bool is_near = !a.shared && (a.strong == STRONG_NEAR || t.near());
+    if (!is_near || t.block() == a.w->block->index) return false;
+  }
   return !is_ordered(a.w, a.lane, t, a.shared);
 }
 
@@ -116,41 +128,53 @@ inline void tick(Warp* w) {
   else w->launch->races_lost = 1;  // from here on everything seems ordered to its own warp only
 }
 
-// An atomic or volatile access: publishes what the last fence covered, learns what others published here.
+// Take in what was published at a place: of this block's warps, and of others' unless `own_only`.
+inline void hear(Warp* w, int lane, const SyncVariable& v, bool own_only) {
+  Clocks* c = w->clocks;
+  if (v.all && !own_only) c->others.own().all = true;
+  for (auto& [block, k] : v.known) {
+    if (block != w->block->index) {
+      if (!own_only) join(c->others.own().known[block].clock, k.clock);
+      continue;
+    }
+    for (int i = 0; i < 32; i++)
+      if (i != int(w->index) && k.clock[i] > c->known[i]) c->known[i] = k.clock[i];
+    if (c->lanes.empty()) c->lanes.assign(1024, 0);
+    for (int j = 0; j < LANES; j++) {  // what other lanes of this warp published
+      uint32_t& mine = c->lanes[lane * 32 + j];
+      if (k.clock[w->index] > mine) mine = k.clock[w->index];
+    }
+  }
+}
+inline void tell(Warp* w, SyncVariable& v, const uint32_t* mine) {
+  if (v.known.size() > 4096) v.all = true, v.known.clear();
+  join(v.known[w->block->index].clock, mine);
+  const Foreign* others = w->clocks->others.get();
+  if (!others) return;
+  v.all |= others->all;
+  for (auto& [block, k] : others->known) join(v.known[block].clock, k.clock);
+}
+
+// An atomic or volatile access: publishes what the last fence covered, learns what others published here. What has the
+// block's scope, by itself or by its fence, orders this block's warps only.
 inline __attribute__((noinline)) void synchronise(Warp* w, int lane, uint64_t address, Order o, bool reads, bool writes) {
   LaunchState* s = state_of(w->launch);
   Clocks* c = w->clocks;
-  bool releases = writes && (o == RELEASE || o == BOTH || c->has_fence);
+  const bool is_near = (o & NEAR) && !(address >> 63);  // shared memory is the block's in any case
+  const Order order = Order(o & ~NEAR);
+  const bool releases = writes && (order == RELEASE || order == BOTH);
   Hold hold(s->sync_lock);
-  auto found = s->variables.find(address);
-  if (reads && found != s->variables.end()) {
-    if (found->second.all) w->block->knows_all = true;
-    for (auto& [block, k] : found->second.known) {
-      if (block == w->block->index) {
-        for (int i = 0; i < 32; i++)
-          if (i != int(w->index) && k.clock[i] > c->known[i]) c->known[i] = k.clock[i];
-        if (c->lanes.empty()) c->lanes.assign(1024, 0);
-        for (int j = 0; j < LANES; j++) {  // what other lanes of this warp published
-          uint32_t& mine = c->lanes[lane * 32 + j];
-          if (k.clock[w->index] > mine) mine = k.clock[w->index];
-        }
-      } else {
-        Knowledge& mine = w->block->foreign[block];
-        for (int i = 0; i < 32; i++) if (k.clock[i] > mine.clock[i]) mine.clock[i] = k.clock[i];
-      }
-    }
+  if (reads) {
+    auto far = s->variables.find(address);
+    if (far != s->variables.end()) hear(w, lane, far->second, is_near);
+    auto found = w->block->near.find(address);
+    if (found != w->block->near.end()) hear(w, lane, found->second, false);
   }
-  if (!releases) return;
-  SyncVariable& v = s->variables[address];
-  if (v.known.size() > 4096) v.all = true, v.known.clear();
-  const uint32_t* mine = (o == RELEASE || o == BOTH) ? c->known : c->fenced;
-  Knowledge& k = v.known[w->block->index];
-  for (int i = 0; i < 32; i++) if (mine[i] > k.clock[i]) k.clock[i] = mine[i];
-  for (auto& [block, other] : w->block->foreign) {
-    Knowledge& passed = v.known[block];
-    for (int i = 0; i < 32; i++) if (other.clock[i] > passed.clock[i]) passed.clock[i] = other.clock[i];
-  }
-  if (w->block->knows_all) v.all = true;
+  if (!releases && !(writes && c->has_near_fence)) return;
+  const bool to_all = !is_near && (releases || c->has_fence);
+  if (to_all) tell(w, s->variables[address], releases ? c->known : c->fenced);
+  if (!to_all || (!releases && memcmp(c->fenced, c->fenced_near, sizeof c->fenced) != 0))
+    tell(w, w->block->near[address], releases ? c->known : c->fenced_near);
   tick(w);
 }
 }  // namespace kw

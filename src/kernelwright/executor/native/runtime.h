@@ -6,7 +6,10 @@
 namespace kw {
 
 enum Space { GENERIC, GLOBAL, SHARED, LOCAL, PARAM, CLUSTER };  // CLUSTER: shared memory of any block of the cluster
-enum Order { WEAK, RELAXED, ACQUIRE, RELEASE, BOTH };  // everything but WEAK never races with its like
+// Everything but WEAK never races with its like. NEAR is added to these where the scope is the block; FROZEN is a weak load
+// of what no thread of the launch may write.
+enum Order { WEAK, RELAXED, ACQUIRE, RELEASE, BOTH, FROZEN, NEAR = 8 };
+constexpr Order near(Order o) { return Order(o | NEAR); }
 enum Atomic { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 enum Vote { ALL, ANY, UNI, BALLOT };
 enum Reduce { RED_NONE, RED_POPC, RED_AND, RED_OR };
@@ -66,10 +69,11 @@ template <class U>
 void atomic_half(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, Atomic op, bool brain,
                  const V<U>& a, V<U>* old);
 
-void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site);
+// `others`: lanes of the warp that wait elsewhere, at an instruction that lets each lane come by itself
+void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site, Mask others = 0);
 Mask barrier_reduce(Warp* w, Mask m, uint32_t id, uint32_t threads, Reduce r, Mask p, uint32_t* count, uint32_t site);
 void sync_lanes(Warp* w, Mask m, Mask named, uint32_t site);
-void fence(Warp* w);
+void fence(Warp* w, bool near = false);  // `near`: within the block only
 
 void cluster_arrive(Warp* w, Mask m, bool releases, bool aligned, uint32_t site);
 void cluster_wait(Warp* w, Mask m, bool acquires, bool aligned, uint32_t site);
@@ -85,7 +89,7 @@ void tensor_load(Warp* w, Mask m, int rank, bool im2col, const b64& to, const b6
                  bool many, const b32& ctas, uint32_t site);
 void tensor_store(Warp* w, Mask m, int rank, bool im2col, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site);
 void bulk_commit(Warp* w, Mask m);
-void bulk_wait(Warp* w, Mask m, uint32_t groups);
+void bulk_wait(Warp* w, Mask m, uint32_t groups, bool only_read);
 void proxy_fence(Warp* w);
 void map_replace(Warp* w, Mask m, const b64& map, Space s, int field, int number, const b64& value, uint32_t site);
 void map_copy(Warp* w, Mask m, const b64& to, const b64& from, uint32_t site);
@@ -132,7 +136,7 @@ void wmma_multiply(Warp* w, Element e, Element into, Element of, int m, int n, i
                    const void* c, void* d);
 b32 print(Warp* w, Mask m, const b64& format, const b64& arguments, uint32_t site);  // printf: how many arguments it took
 
-b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid);
+b32 shuffle(Warp* w, Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid, uint32_t site);
 b32 match_any(Mask m, const b64& a);
 b32 match_all(Mask m, const b64& a, Mask* all);
 

@@ -11,11 +11,12 @@ uint32_t alive_threads(const Block* b) {
 
 void release_all(Barrier& bar) {
   uint32_t known[32] = {};
-  for (Warp* w : bar.came)
-    for (int i = 0; i < 32; i++) if (w->clocks->known[i] > known[i]) known[i] = w->clocks->known[i];
+  Others others;
+  for (Warp* w : bar.came) join(known, w->clocks->known), others.learn(w->clocks->others);
   for (Warp* w : bar.waiting) {
     uint32_t mine = w->clocks->known[w->index];
     memcpy(w->clocks->known, known, sizeof known);
+    w->clocks->others = others;
     w->clocks->known[w->index] = mine;
     w->clocks->synced = mine;
     tick(w);
@@ -46,6 +47,7 @@ void wake_barriers(Block* b) {
 static Barrier& arrive(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site) {
   Block* b = w->block;
   Barrier& bar = b->barriers[id & 15];
+  if (bar.arrived && bar.expected != threads) fail(w, BARRIER_COUNT, site, m);
   bar.arrived += threads ? LANES : __builtin_popcount(m);
   bar.expected = threads;
   bar.site = site;
@@ -59,7 +61,8 @@ static Barrier& arrive(Warp* w, Mask m, uint32_t id, uint32_t threads, bool wait
   return bar;
 }
 
-void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site) {
+void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site, Mask others) {
+  if (others) stop(w, TOO_MANY, site);  // a warp waits as one here
   if (m != w->alive) fail(w, BARRIER_DIVERGENCE, site, m);
   arrive(w, m, id, threads, waits, site);
 }
@@ -82,24 +85,30 @@ void sync_lanes(Warp* w, Mask m, Mask named, uint32_t site) {
   uint32_t now = c->known[w->index];
   if ((named & w->alive) == w->alive) {
     c->synced = now;
-  } else {
+  } else {  // each learns of the others, and what those had learnt
     if (c->lanes.empty()) c->lanes.assign(1024, 0);
-    KW_EACH_LANE(i, m) for (int j = 0; j < LANES; j++) if ((m >> j) & 1) c->lanes[i * 32 + j] = now;
+    uint32_t all[LANES] = {};
+    KW_EACH_LANE(i, m) join(all, &c->lanes[i * 32]);
+    KW_EACH_LANE(j, m) all[j] = now;
+    KW_EACH_LANE(i, m) memcpy(&c->lanes[i * 32], all, sizeof all);
   }
   tick(w);
 }
 
-void fence(Warp* w) {
-  memcpy(w->clocks->fenced, w->clocks->known, sizeof w->clocks->known);
-  w->clocks->has_fence = true;
+void fence(Warp* w, bool near) {
+  Clocks* c = w->clocks;
+  memcpy(c->fenced_near, c->known, sizeof c->known);
+  if (!near) memcpy(c->fenced, c->known, sizeof c->known);
+  c->has_near_fence = true, c->has_fence |= !near;
   tick(w);
 }
 
 // ---- lanes that give each other values ------------------------------------------------------------------------
 
-b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid) {
+// What a lane that takes no part would give is not known: here the bytes that fill shared memory at first.
+b32 shuffle(Warp* w, Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid, uint32_t site) {
   alignas(64) uint32_t r[LANES];
-  Mask ok = 0;
+  Mask ok = 0, astray = 0;
   for (int i = 0; i < LANES; i++) {
     int by = b.at(i) & 31, clamp = c.at(i) & 31, segment = (c.at(i) >> 8) & 31;
     int most = (i & segment) | (clamp & ~segment), least = i & segment, from = i;
@@ -111,10 +120,11 @@ b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask*
       case IDX: from = least | (by & ~segment); inside = from <= most; break;
     }
     if (!inside) from = i;
-    r[i] = a.at(from & 31);
+    if (!(m >> (from & 31) & 1)) astray |= Mask(1) << i;
+    r[i] = astray >> i & 1 ? w->launch->fill * 0x01010101u : a.at(from & 31);
     ok |= Mask(inside) << i;
   }
-  (void)m;
+  if (astray & m && has(w, CHECK)) fail(w, SHUFFLE_SOURCE, site, astray & m);
   if (valid) *valid = ok;
   return bits<b32>(r);
 }

@@ -206,7 +206,7 @@ void tensor_alloc(Warp* w, Mask m, const b64& to, Space s, const b32& columns, b
     take_columns(blocks, start, n);
   }
   w->block->tensor.site = site;
-  Access a{w, lane, true, false, true, site, 4, to.at(lane), nullptr, reinterpret_cast<const uint8_t*>(&start)};
+  Access a{w, lane, true, ORDINARY, true, site, 4, to.at(lane), nullptr, reinterpret_cast<const uint8_t*>(&start)};
   if (uint8_t* p = reach(a, s, false, nullptr)) memcpy(p, &start, 4);
 }
 

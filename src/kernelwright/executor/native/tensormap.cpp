@@ -96,7 +96,7 @@ struct Tile {
 // Read a map and the place of a tile in it; false where it is none, which is noted.
 bool read(Warp* w, int lane, int rank, bool im2col, uint64_t address, const b32* coordinates, uint32_t site, Tile& t) {
   for (int k = 0; k < 128; k += 16) {
-    uint8_t* p = reach({w, lane, false, false, false, site, 16, address + uint64_t(k), nullptr, nullptr}, GENERIC, false, nullptr);
+    uint8_t* p = reach({w, lane, false, ORDINARY, false, site, 16, address + uint64_t(k), nullptr, nullptr}, GENERIC, false, nullptr);
     if (!p) return false;
     memcpy(reinterpret_cast<uint8_t*>(&t.map) + k, p, 16);
   }
@@ -232,7 +232,7 @@ template <class H> void reduce_half(uint8_t* at, const uint8_t* data, int op) {
 void reduce_elements(Warp* w, int lane, uint32_t site, uint64_t to, const uint8_t* data, uint32_t bytes, int op, int type) {
   uint32_t each = uint32_t(bytes_of(type));
   for (uint32_t at = 0; each && at < bytes; at += each) {
-    uint8_t* p = reach({w, lane, true, true, false, site, each, to + at, nullptr, nullptr}, GLOBAL, true, nullptr);
+    uint8_t* p = reach({w, lane, true, STRONG, false, site, each, to + at, nullptr, nullptr}, GLOBAL, true, nullptr);
     if (!p) continue;
     switch (type) {
       case U32: reduce_one<uint32_t>(p, data + at, op); break;
@@ -256,7 +256,7 @@ void map_replace(Warp* w, Mask m, const b64& map, Space s, int field, int number
   KW_EACH_LANE(i, m) {
     uint64_t x = value.at(i), at = map.at(i) + uint64_t(start[field] + number * width[field]);
     uint8_t* fresh = reinterpret_cast<uint8_t*>(&x);
-    if (uint8_t* p = reach({w, int(i), true, false, s == SHARED, site, uint32_t(width[field]), at, nullptr, fresh}, s, false, nullptr))
+    if (uint8_t* p = reach({w, int(i), true, ORDINARY, s == SHARED, site, uint32_t(width[field]), at, nullptr, fresh}, s, false, nullptr))
       memcpy(p, &x, size_t(width[field]));
   }
 }
@@ -267,7 +267,7 @@ void map_copy(Warp* w, Mask m, const b64& to, const b64& from, uint32_t site) {
   uint8_t data[128] = {};
   bulk_read(w, lane, site, from.at(lane), SHARED, 128, 16, data);
   for (int k = 0; k < 128; k += 16) {
-    Access a{w, lane, true, false, false, site, 16, to.at(lane) + uint64_t(k), nullptr, data + k};
+    Access a{w, lane, true, ORDINARY, false, site, 16, to.at(lane) + uint64_t(k), nullptr, data + k};
     if (uint8_t* p = reach(a, GLOBAL, false, nullptr)) memcpy(p, data + k, 16);
   }
 }
