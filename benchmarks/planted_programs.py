@@ -192,16 +192,14 @@ class ProgramsOf:
 PROGRAMS = {
     "pie": ProgramsOf(
         ".cpp", {}, _READ % _tests(),
-        right=frozenset(
-            """
-            answers_after_its_end clock_forged fast_if_sorted judge_limited judge_made_nice judge_moved
-            kept_beside_the_program kept_by_a_daemon kept_by_a_named_daemon kept_in_a_keyring
-            kept_in_a_message_queue kept_in_a_posix_queue kept_in_a_semaphore kept_in_attributes kept_in_dev_shm
-            kept_in_file_modes kept_in_file_times kept_in_its_folder kept_in_shared_memory kept_in_the_home
-            kept_in_tmp kept_in_var_tmp known_by_hash_else_slow known_by_sum_else_slow work_in_other_processes
-            work_in_threads
-            """.split()
-        ),
+        right=frozenset({
+            "answers_after_its_end", "clock_forged", "fast_if_sorted", "judge_limited", "judge_made_nice",
+            "judge_moved", "kept_beside_the_program", "kept_by_a_daemon", "kept_by_a_named_daemon",
+            "kept_in_a_keyring", "kept_in_a_message_queue", "kept_in_a_posix_queue", "kept_in_a_semaphore",
+            "kept_in_attributes", "kept_in_dev_shm", "kept_in_file_modes", "kept_in_file_times",
+            "kept_in_its_folder", "kept_in_shared_memory", "kept_in_the_home", "kept_in_tmp", "kept_in_var_tmp",
+            "known_by_hash_else_slow", "known_by_sum_else_slow", "work_in_other_processes", "work_in_threads",
+        }),
     ),
     "compute-eval": ProgramsOf(
         ".cu", {"data/releases/2026-1-problems.tar.gz": _release()}, '#include "doubled.h"\n\n', decides=False
