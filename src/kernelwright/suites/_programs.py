@@ -249,8 +249,9 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
         )
 
         def unseen(tests: Sequence[Trial]) -> Iterator[Trial]:
-            found = (other for _, other in _others(program, tests, original, checked, draw))
-            return (other for other in found if other.stdin not in seen)
+            found = _others(program, tests, original, checked, draw)
+            telling = (other for base, other in found if _tells(other, tests[base]))
+            return (other for other in telling if other.stdin not in seen)
 
         return refused or _timed(program, mine, original, unseen, draw)
 
@@ -279,16 +280,12 @@ def _on_other_inputs(
 ) -> tuple[Ours | None, list[str]]:
     """Compare with the original on inputs that no test has; nothing if they agree and enough of them tell.
 
-    An input tells if its answer is another one than that of the test that it was made of: a program that knows the
-    tests by heart is wrong there.
-
     Returns:
         What is wrong, and the inputs that the program has seen.
     """
     agreed, seen = [], []
-    right = [test.expected or "" for test in program.tests]
     for base, other in others:
-        if equal(other.expected or "", right[base]):
+        if not _tells(other, program.tests[base]):
             continue
         agreed.append(answers(mine.run(program.command, other.stdin, program.limit_s), other))
         seen.append(other.stdin)
@@ -301,6 +298,11 @@ def _on_other_inputs(
         reason = f"it agrees with the original program on none of {len(agreed)} inputs that no test has"
         return _ours(VerdictStatus.REJECTED, reason, "other-inputs"), seen
     return (None if all(agreed) else _undecided(_ON_SOME.format(agreed.count(False), len(agreed)))), seen
+
+
+def _tells(other: Trial, test: Trial) -> bool:
+    """Tell whether an input has another answer than the test that it was made of, where who knows that is wrong."""
+    return not equal(other.expected or "", test.expected or "")
 
 
 def _others(
