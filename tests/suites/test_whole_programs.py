@@ -167,7 +167,7 @@ WORDS = [sorted(text.split()) for text in KNOWN]
     (Pretended(lambda _: 2.0), "equal"),
     (Pretended(lambda _: 1.0, lambda _, runs: runs == 20), "rejected"),
     (Pretended(lambda _: 1.0, lambda text, runs: text not in KNOWN and runs > 20), "unknown"),
-], ids=["faster", "words known", "tests known", "slower elsewhere", "equal", "wrong once", "wrong at last"])  # fmt: skip
+], ids=["faster", "words known", "tests known", "slower elsewhere", "equal", "wrong once", "wrong last"])  # fmt: skip
 def test_a_gain_counts_on_inputs_that_the_program_has_not_been_given_before(mine, decision):
     tests = tuple(Trial(text, str(max(map(int, text.split())))) for text in KNOWN)
     program = Program({}, {}, "", "program", tests, 1.0)
