@@ -66,7 +66,8 @@ def probe(reference: Reference, *, meta_alone: bool = False, outputs: bool = Tru
     try:
         return (not meta_alone and _small_probe(module, reference)) or _probe(module, reference, "meta")
     except TaskError as failed:
-        made = None if meta_alone else _without_outputs(module, reference)
+        most = _MOST_REAL if outputs else _MOST_MADE
+        made = None if meta_alone else _without_outputs(module, reference, most)
         if made is not None and not outputs and made.elements > _MOST_REAL:
             return made
         specs = made.arguments if made else None if meta_alone else _argument_specs(module, reference)
@@ -199,9 +200,9 @@ def _small_probe(module: ModuleType, reference: Reference) -> Probe | None:
     return None if small.refused else probed
 
 
-def _without_outputs(module: ModuleType, reference: Reference) -> Probe | None:
-    """Make inputs and module for their sizes alone; nothing where they cannot be made."""
-    for device, small in (("meta", None), ("cpu", Small(_MOST_MADE, known=False))):
+def _without_outputs(module: ModuleType, reference: Reference, most: int) -> Probe | None:
+    """Make inputs and module for their sizes alone; nothing where they cannot be made, or are too large for real."""
+    for device, small in (("meta", None), ("cpu", Small(most, known=False))):
         try:
             return _probe(module, reference, device, small, runs=False)
         except TaskError:
