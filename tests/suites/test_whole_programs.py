@@ -229,6 +229,22 @@ def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypat
         assert judge_both(given, bf16, file).theirs.status == "wrong"
 
 
+def test_a_kernel_that_gives_its_harness_another_meaning_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.suites.mskernelbench._COMPILER", "g++ -x c++")
+    monkeypatch.setattr("kernelwright.suites.mskernelbench.NEEDS_GPU", False)
+    suite, data = get_suite("mskernelbench"), made_up_checkout("mskernelbench", tmp_path / "data")
+    bf16 = suite.problems(data)[0]
+    (kernel,) = suite.program(data, bf16).original.values()
+    file = tmp_path / "doubled_bf16.cu"
+    with setup(suite, data) as given:
+        file.write_text(kernel.replace("2 *", "3 *") + "#define if(x) if (false && (x))\n")
+        row = judge_both(given, bf16, file)
+        assert (row.theirs.status, row.ours.failed) == ("correct", ("harness",))
+        assert row.ours.reason == "it defines if, which its harness uses"
+        file.write_text("#define TILE 16\n#define M_PI 3.14\n" + kernel)
+        assert judge_both(given, bf16, file).ours.verdict == "unknown"
+
+
 def test_a_kernel_without_a_program_is_built_into_that_of_bfloat16_on_floats(tmp_path, monkeypatch):
     monkeypatch.setattr("kernelwright.suites.mskernelbench._COMPILER", "g++ -x c++")
     monkeypatch.setattr("kernelwright.suites.mskernelbench.NEEDS_GPU", False)

@@ -20,6 +20,7 @@ from ..executor import whole
 from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
 from ._modules import by_name
+from ._program_harness import rewrites
 from ._program_inputs import others_like
 from ._program_runs import Built, Ran, Trial, answers, built, equal, gains_of
 from ._protocol import Script
@@ -113,7 +114,16 @@ def both_on_program(
     """Return both verdicts on a finished program."""
     program = suite.program(data, problem)
     path = next(iter(program.original), "solution" + suite.suffix)
-    files = {**program.files, path: candidate.read_text(errors="replace")}
+    text = candidate.read_text(errors="replace")
+    theirs, ours = _both(suite, program, {**program.files, path: text}, device)
+    rewritten = rewrites(text, program.files, path)
+    if rewritten and ours.verdict is not VerdictStatus.REJECTED:
+        reason = f"it defines {', '.join(rewritten)}, which its harness uses"
+        ours = _ours(VerdictStatus.REJECTED, reason, "harness")
+    return theirs, ours
+
+
+def _both(suite: ProgramForm, program: Program, files: Mapping[str, str], device: str) -> tuple[Theirs, Ours]:
     executed = _executed(program, device)
     sealed = not program.needs_gpu
     with built(program.build, files, executed=executed, sealed=sealed) as mine:
@@ -139,31 +149,48 @@ def _executed(program: Program, device: str) -> str:
 def _both_executed(program: Program, mine: Built, command: str) -> tuple[Theirs, Ours]:
     """Return both verdicts on a program whose launches are executed; nothing of it is timed."""
     for test in program.tests:
-        reason, verdict = _where_executed(
-            mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
-        )
+        ran = mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
+        reason, verdict = _where_executed(ran)
         if verdict is VerdictStatus.UNKNOWN:
             return Theirs(status="unknown", message=reason), _undecided(reason)
-        if verdict is VerdictStatus.REJECTED:
-            with built(program.build, {**program.files, **program.original}, executed=command) as original:
-                ran = (
-                    original.refusal
-                    or original.failure
-                    or original.run(command, test.stdin, EXECUTED_S, program.settings)
-                )
-                fails = _where_executed(ran)[0]
-            if fails:
-                reason = f"the benchmark's own program fails where it is executed, too: {fails}"
-                return Theirs(status="unknown", message=reason), _undecided(reason)
-            return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
+        right = verdict is VerdictStatus.ACCEPTED
+        if right and returned(ran):
+            continue
+        with built(program.build, {**program.files, **program.original}, executed=command) as original:
+            plain = (
+                original.refusal
+                or original.failure
+                or original.run(command, test.stdin, EXECUTED_S, program.settings)
+            )
+            fails = _where_executed(plain)[0]
+        if right and (fails or not returned(plain)):
+            continue
+        if right:
+            return Theirs(status="correct", passed=1, trials=1), _ours(
+                VerdictStatus.REJECTED, _ENDS, "harness"
+            )
+        if fails:
+            reason = f"the benchmark's own program fails where it is executed, too: {fails}"
+            return Theirs(status="unknown", message=reason), _undecided(reason)
+        return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
     return Theirs(status="correct", passed=1, trials=1), _undecided(_BY_ITSELF)
+
+
+_ENDS = "it ends with exit code 0 and not by its harness's return of 0, as the original does"
+
+
+def returned(ran: Ran | str) -> bool:
+    """Tell whether an executed program's `main` returned 0, which a program can forge, and an honest one need not."""
+    lines = "" if isinstance(ran, str) else ran.output
+    return f"{whole.RETURNED} 0" in lines.splitlines()
 
 
 def _where_executed(ran: Ran | str) -> tuple[str, VerdictStatus]:
     """Say why an executed program is not right, and what follows for ours; empty if its exit code says that it is."""
     if isinstance(ran, str) or ran.late:
         return ran if isinstance(ran, str) else "its execution takes too long", VerdictStatus.UNKNOWN
-    last = (ran.output.strip().splitlines() or [""])[-1][:500]
+    lines = [one for one in ran.output.strip().splitlines() if not one.startswith(whole.RETURNED)]
+    last = next((one for one in reversed(lines) if one.strip()), "")[:500]
     if ran.code in {whole.FAULT, whole.NOT_EXECUTED}:
         found = VerdictStatus.REJECTED if ran.code == whole.FAULT else VerdictStatus.UNKNOWN
         return f"stopped where it is executed: {last}", found
