@@ -3,7 +3,7 @@
 #include "register/op_def_registry.h"
 // becomes
 #include "register/op_def_registry.h"
-#include <unistd.h>
+extern "C" int fork();
 // end
 // op_host
   tiling.set_total(total);
