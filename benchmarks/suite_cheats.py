@@ -26,6 +26,7 @@ from typing import Any
 
 from kernelwright.api.judge import judging
 from kernelwright.suites import Ours, Theirs, judge_both, ours_of, setup, theirs_of
+from kernelwright.suites._programs import ProgramForm
 
 from .planted_programs import OPERATOR, PROGRAMS, PlantedProgram, plant_program
 from .planted_suites import FORMS, OPERATORS, Planted, plant
@@ -76,7 +77,7 @@ def both_verdicts(
     planted: Planted | PlantedProgram, folder: Path
 ) -> Iterator[Callable[[Path], tuple[Theirs, Ours]]]:
     """Open both verdicts on kernels for a planted problem, all in one process and one run."""
-    if isinstance(planted, PlantedProgram):
+    if isinstance(planted.suite, ProgramForm):
         with setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given:
 
             def both(kernel: Path) -> tuple[Theirs, Ours]:
