@@ -255,6 +255,12 @@ class Planted:
         called = _CALLED.format(name=self.form.function) if self.form.function else ""
         return known + text + called
 
+    def written(self, file: Path, folder: Path) -> Path:
+        """Write a kernel in the benchmark's form."""
+        kernel = folder / file.name
+        kernel.write_text(self.kernel(file.read_text()))
+        return kernel
+
 
 def plant(suite: str, operator: str, folder: Path) -> Planted:
     """Write a checkout of a benchmark with the planted problem."""

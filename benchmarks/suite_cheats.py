@@ -8,7 +8,8 @@ A file of `tests/suites/cheats` or `tests/suites/honest` is a `ModelNew` that ca
 is given to each benchmark in its own form (`planted_suites.py`): those of `any` for every operator, those of `softmax`
 and honest ones for that, the others by the rules of one benchmark. A row that `--out` has is not made again. A cheat
 passes if our verdict accepts it; for one whose answers are right, and which only cheats the clock, if it improves.
-The exit code is 1 where a cheat passes or an honest kernel is refused.
+Where our verdict accepts nothing (`PROGRAMS`), an honest kernel passes if it is not refused. The exit code is 1 where a
+cheat passes or an honest kernel is refused.
 """
 
 import argparse
@@ -24,21 +25,30 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.api.judge import judging
-from kernelwright.suites import Ours, Theirs, ours_of, setup, theirs_of
+from kernelwright.suites import Ours, Theirs, judge_both, ours_of, setup, theirs_of
+from kernelwright.suites._programs import ProgramForm
 
+from .planted_programs import OPERATOR, PROGRAMS, PlantedProgram, plant_program
 from .planted_suites import FORMS, OPERATORS, Planted, plant
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "suites"
 KINDS = ("cheats", "honest")
 """Folders of kernels: those that must be refused, and those that must be accepted."""
-_RIGHT = frozenset({"reference_slowed"})
+_RIGHT = frozenset({"reference_slowed"}).union(*(form.right for form in PROGRAMS.values()))
 """Cheats whose answers are right."""
+_SUITES = {
+    **{name: form.operators for name, form in FORMS.items()}, **dict.fromkeys(PROGRAMS, (OPERATOR,))
+}  # fmt: skip
+"""What is planted in each benchmark."""
 _ONE_SIZE = "declared_size_only"
 """The cheat that is none where a problem has one size alone."""
 
 
-def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
+def kernels(planted: Planted | PlantedProgram, only: str = "") -> Iterator[tuple[str, Path]]:
     """Yield the kind and the file of every kernel for a planted problem."""
+    if isinstance(planted, PlantedProgram):
+        yield from ((kind, file) for kind, file in planted.kernels(HOME) if only in file.stem)
+        return
     own = ("softmax",) if planted.operator == "softmax" else ()
     for folder in ("any", *own, *planted.form.cheats):
         for file in sorted((HOME / "cheats" / folder).glob("*.py")):
@@ -48,7 +58,14 @@ def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
         yield from (("honest", f) for f in sorted((HOME / "honest").glob("*.py")) if only in f.stem)
 
 
-def sampled(planted: Planted, only: str, count: int | None, seed: int) -> list[tuple[str, Path]]:
+def planted_in(suite: str, operator: str, folder: Path) -> Planted | PlantedProgram:
+    """Write a checkout of a benchmark with the planted problem."""
+    return plant_program(suite, folder) if suite in PROGRAMS else plant(suite, operator, folder)
+
+
+def sampled(
+    planted: Planted | PlantedProgram, only: str, count: int | None, seed: int
+) -> list[tuple[str, Path]]:
     """Return the kernels for a planted problem, or `count` of them that the seed draws."""
     found = list(kernels(planted, only))
     dice = random.Random(f"{seed} {planted.suite.name} {planted.operator}")
@@ -56,8 +73,19 @@ def sampled(planted: Planted, only: str, count: int | None, seed: int) -> list[t
 
 
 @contextmanager
-def both_verdicts(planted: Planted, folder: Path) -> Iterator[Callable[[Path], tuple[Theirs, Ours]]]:
+def both_verdicts(
+    planted: Planted | PlantedProgram, folder: Path
+) -> Iterator[Callable[[Path], tuple[Theirs, Ours]]]:
     """Open both verdicts on kernels for a planted problem, all in one process and one run."""
+    if isinstance(planted.suite, ProgramForm):
+        with setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given:
+
+            def both(kernel: Path) -> tuple[Theirs, Ours]:
+                row = judge_both(given, planted.problem, kernel)
+                return row.theirs, row.ours
+
+            yield both
+        return
     with (
         setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given,
         given.task(planted.problem) as task,
@@ -72,7 +100,10 @@ def both_verdicts(planted: Planted, folder: Path) -> Iterator[Callable[[Path], t
 
 
 def judged(
-    planted: Planted, folder: Path, chosen: Sequence[tuple[str, Path]], known: set[tuple[str, str, str]]
+    planted: Planted | PlantedProgram,
+    folder: Path,
+    chosen: Sequence[tuple[str, Path]],
+    known: set[tuple[str, str, str]],
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each kernel that has none."""
     left = [
@@ -84,15 +115,18 @@ def judged(
         return
     with both_verdicts(planted, folder) as judge:
         for kind, file in left:
-            begun, kernel = time.monotonic(), folder / file.name
-            kernel.write_text(planted.kernel(file.read_text()))
-            row = row_of(planted, kind, file.stem, *judge(kernel))
+            begun = time.monotonic()
+            row = row_of(planted, kind, file.stem, *judge(planted.written(file, folder)))
             yield row | {"seconds": round(time.monotonic() - begun, 2), "load": round(os.getloadavg()[0], 1)}
 
 
-def row_of(planted: Planted, kind: str, name: str, theirs: Theirs, ours: Ours) -> dict[str, Any]:
+def row_of(
+    planted: Planted | PlantedProgram, kind: str, name: str, theirs: Theirs, ours: Ours
+) -> dict[str, Any]:
     """Return both verdicts on a kernel, and whether it passes by ours."""
     passes = ours.verdict == "accepted" and (name not in _RIGHT or ours.decision == "improved")
+    if kind == "honest" and isinstance(planted, PlantedProgram) and not planted.form.decides:
+        passes = ours.verdict != "rejected"
     return {
         "suite": planted.suite.name, "operator": planted.operator, "kind": kind, "kernel": name,
         "theirs": theirs.status, "their_speedup": round(theirs.speedup or 0.0, 2), "flags": list(theirs.flags),
@@ -124,8 +158,8 @@ def mistakes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge every kernel by both rules, and print a row each and the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--suite", action="append", choices=list(FORMS))
-    parser.add_argument("--operator", action="append", choices=list(OPERATORS))
+    parser.add_argument("--suite", action="append", choices=list(_SUITES))
+    parser.add_argument("--operator", action="append", choices=[*OPERATORS, OPERATOR])
     parser.add_argument("--only", default="")
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--sample", type=int, help="so many kernels for each benchmark and operator")
@@ -136,10 +170,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     kept = asked.table or asked.out
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.is_file() else []
     known = {(r["suite"], r["operator"], r["kernel"]) for r in rows}
-    for operator in () if asked.table else asked.operator or OPERATORS:
-        for suite in (name for name in asked.suite or FORMS if operator in FORMS[name].operators):
+    for operator in () if asked.table else asked.operator or (*OPERATORS, OPERATOR):
+        for suite in (name for name in asked.suite or _SUITES if operator in _SUITES[name]):
             with tempfile.TemporaryDirectory() as folder:
-                planted = plant(suite, operator, Path(folder, "checkout"))
+                planted = planted_in(suite, operator, Path(folder, "checkout"))
                 drawn = sampled(planted, asked.only, asked.sample, asked.seed)
                 chosen = [(kind, file) for kind, file in drawn if kind in (asked.kind or KINDS)]
                 for row in judged(planted, Path(folder), chosen, known):

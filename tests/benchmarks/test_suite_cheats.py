@@ -5,16 +5,18 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from tests.tools import require
 
-from benchmarks import planted_suites, suite_cheats
-from kernelwright.suites import Ours, Theirs, setup, theirs_of
+from benchmarks import planted_programs, planted_suites, suite_cheats
+from kernelwright.suites import Ours, Theirs, judge_both, setup, theirs_of
 
 
 def judging(accepted: str, refused: str):
     """Stand in for both verdicts: ours is right but for these two."""
-    honest = {f.stem for f in (suite_cheats.HOME / "honest").glob("*.py")}
+    honest = {f.stem for f in (suite_cheats.HOME / "honest").rglob("*.*")}
 
     def judge(file):
+        file = file.parents[1] if file.parent.name == "op_kernel" else file
         right = file.stem != refused if file.stem in honest else file.stem == accepted
         ours = Ours(verdict="accepted" if right else "rejected", decision="equal")
         return Theirs(status="correct", time_us=1.0, reference_us=2.0), ours
@@ -29,10 +31,15 @@ def judging(accepted: str, refused: str):
 def test_either_mistake_fails(monkeypatch, capsys, tmp_path, accepted, refused, code):
     monkeypatch.setattr(suite_cheats, "both_verdicts", judging(accepted, refused))
     rows = tmp_path / "rows.jsonl"
-    assert suite_cheats.main(["--operator", "softmax", "--operator", "tanh", "--out", str(rows)]) == code
+    assert (
+        suite_cheats.main(
+            [*(f"--operator={name}" for name in ("softmax", "tanh", "program")), "--out", str(rows)]
+        )
+        == code
+    )
     told = capsys.readouterr().out.splitlines()
     found = [json.loads(line) for line in rows.read_text().splitlines()]
-    for suite in planted_suites.FORMS:
+    for suite in (*planted_suites.FORMS, *planted_programs.PROGRAMS):
         cheats = [r for r in found if (r["suite"], r["kind"]) == (suite, "cheats")]
         assert len(cheats) >= 30
         passing = sum(r["kernel"] == accepted != "reference_slowed" for r in cheats)
@@ -54,6 +61,28 @@ def test_the_planted_problem_has_the_form_of_each_benchmark(name, tmp_path):
         assert given.suite.candidate(task, path)
         found = theirs_of(given, planted.problem, task, path.read_text())
     assert found.status == "correct", found.message
+
+
+@pytest.mark.long
+@pytest.mark.needs("C++ compiler")
+@pytest.mark.parametrize("name", planted_programs.PROGRAMS)
+def test_an_honest_program_is_not_refused(name, tmp_path):
+    if name in {"compute-eval", "mskernelbench"}:
+        require("nvcc")
+    planted = planted_programs.plant_program(name, tmp_path / "data")
+    file = next(f for kind, f in planted.kernels(suite_cheats.HOME) if kind == "honest")
+    with setup(planted.suite, planted.data, device="cpu") as given:
+        row = judge_both(given, planted.problem, planted.written(file, tmp_path))
+    assert row.theirs.status in {"correct", "unknown"}, row.theirs.message
+    assert row.ours.verdict != "rejected", row.ours.reason
+
+
+def test_an_edit_that_replaces_nothing_is_told(tmp_path):
+    planted = planted_programs.plant_program("npukernelbench", tmp_path / "data")
+    file = tmp_path / "edit.cpp"
+    file.write_text("// op_kernel\nno such line\n// becomes\nanother\n// end\n")
+    with pytest.raises(ValueError, match="replaces what is not once in op_kernel"):
+        planted.written(file, tmp_path)
 
 
 def test_a_sample_is_drawn_by_its_seed_alone(tmp_path):

@@ -84,6 +84,26 @@ def test_a_wrong_program_and_one_at_fault_are_refused(checkout, change, said):
     assert said in row.ours.reason
 
 
+@pytest.mark.parametrize("ends", [
+    "struct Ends { Ends() { _exit(0); } } ends;",
+    "struct Ends { ~Ends() { _exit(0); } } ends;",
+], ids=["before main", "after main"])  # fmt: skip
+def test_a_wrong_program_that_ends_well_by_itself_is_refused(checkout, ends):
+    row = judged(checkout, f"#include <unistd.h>\n{ends}\n{SOLUTION.replace('2 * x[i]', '3 * x[i]')}")
+    assert (row.theirs.status, row.ours.failed) == ("correct", ("harness",))
+
+
+def test_where_the_benchmarks_own_program_ends_itself_nothing_follows(checkout, monkeypatch):
+    ends, kept = SOLUTION.replace("{ kernel<<<", "{ exit(0); kernel<<<"), get_suite("compute-eval").program
+
+    def changed(_, data, problem):
+        return replace(kept(data, problem), original={"solution.cu": ends})
+
+    monkeypatch.setattr("kernelwright.suites.computeeval.ComputeEval.program", changed)
+    row = judged(checkout, ends)
+    assert (row.theirs.status, row.ours.verdict) == ("correct", "unknown")
+
+
 def test_what_is_not_executed_is_unknown_by_both(checkout):
     calls = SOLUTION.replace("{ kernel<<<", "{ cudaProfilerStart(); kernel<<<")
     row = judged(checkout, "#include <cuda_profiler_api.h>\n" + calls)

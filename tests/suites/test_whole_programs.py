@@ -1,13 +1,17 @@
 """Benchmarks of whole programs: both verdicts on C++ programs, right, wrong, slow, and made for the tests alone."""
 
 import random
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pytest
 
 from kernelwright.errors import TaskError
 from kernelwright.suites import diagnose, get_suite, judge_both, setup, standing_of
 from kernelwright.suites._program_inputs import others_like
-from kernelwright.suites._programs import equal
+from kernelwright.suites._program_runs import Ran, Trial, built, equal
+from kernelwright.suites._programs import Program, _judged
 from kernelwright.suites.mskernelbench import retyped
 from kernelwright.testing import made_up_checkout
 
@@ -95,20 +99,79 @@ def test_what_is_wrong_is_told(tmp_path, change, theirs, said, monkeypatch):
     assert said in row.ours.reason
 
 
+ALONE = """#include <cstdio>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int main(int, char** words) {
+  rlimit most;
+  pthread_t thread;
+  const int refused[] = {
+    fork(), shmget(77, 8, IPC_CREAT | 0600), chmod(words[0], 0777), utimensat(AT_FDCWD, words[0], nullptr, 0),
+    socket(AF_INET, SOCK_DGRAM, 0), setpriority(PRIO_PROCESS, getppid(), 5),
+    prlimit(getppid(), RLIMIT_STACK, nullptr, &most),
+  };
+  for (int found : refused) std::printf("%d ", found);
+  std::printf("%d ", getrlimit(RLIMIT_STACK, &most));
+  std::printf("%d", pthread_create(&thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr));
+}
+"""
+
+
+@pytest.mark.needs("system call filter")
+def test_a_program_stays_one_process_and_leaves_nothing_behind():
+    with built("g++ -pthread -o program program.cpp", {"program.cpp": ALONE}, sealed=True) as program:
+        assert not program.failure
+        assert program.run("program", "", 10.0).output.split() == ["-1"] * 7 + ["0", "0"]
+
+
 @pytest.mark.long
-def test_work_that_is_left_to_a_process_of_its_own_is_timed(tmp_path, original):
-    begins = """#include <unistd.h>
-int main() {
-  int ready[2];
-  char byte;
-  if (pipe(ready)) return 1;
-  if (fork()) return read(ready[0], &byte, 1) != 1;
-  setsid();
-  if (write(ready[1], "x", 1) != 1) return 1;"""
-    detached = original.replace("int main() {", begins).replace("4000", "16000")
-    row = judged("pie", tmp_path, detached)
-    assert row.theirs.status == "correct"
-    assert standing_of(row) == "slower", row.ours.reason
+def test_what_is_left_to_another_process_is_no_answer(tmp_path, original):
+    begins = "#include <unistd.h>\nint main() {\n  if (fork()) return 0;\n"
+    row = judged("pie", tmp_path, original.replace("int main() {", begins))
+    assert (row.theirs.status, row.ours.failed) == ("wrong", ("tests",))
+
+
+@dataclass
+class Pretended:
+    """A program that answers with the greatest number, in so many seconds."""
+
+    seconds: Callable[[str], float]
+    wrong: Callable[[str, int], bool] = lambda *_: False
+    runs: int = 0
+
+    def run(self, command, stdin, limit_s):
+        self.runs += 1
+        answer = "wrong" if self.wrong(stdin, self.runs) else str(max(map(int, stdin.split())))
+        return Ran(answer, 0, False, self.seconds(stdin), self.seconds(stdin))
+
+    @contextmanager
+    def checked(self):
+        yield self
+
+
+KNOWN = tuple(f"4\n{' '.join(str(n * k + 5) for n in (1, 2, 3, 4))}\n" for k in (1, 7, 90))
+WORDS = [sorted(text.split()) for text in KNOWN]
+
+
+@pytest.mark.parametrize(("mine", "decision"), [
+    (Pretended(lambda _: 1.0), "improved"),
+    (Pretended(lambda text: 1.0 if sorted(text.split()) in WORDS else 2.0), "equal"),
+    (Pretended(lambda text: 1.0 if text in KNOWN else 2.0), "equal"),
+    (Pretended(lambda text: 1.0 if text in KNOWN else 3.0), "slower"),
+    (Pretended(lambda _: 2.0), "equal"),
+    (Pretended(lambda _: 1.0, lambda _, runs: runs == 20), "rejected"),
+    (Pretended(lambda _: 1.0, lambda text, runs: text not in KNOWN and runs > 20), "unknown"),
+], ids=["faster", "words known", "tests known", "slower elsewhere", "equal", "wrong once", "wrong last"])  # fmt: skip
+def test_a_gain_counts_on_inputs_that_the_program_has_not_been_given_before(mine, decision):
+    tests = tuple(Trial(text, str(max(map(int, text.split())))) for text in KNOWN)
+    program = Program({}, {}, "", "program", tests, 1.0)
+    assert _judged(program, mine, Pretended(lambda _: 2.0)).decision == decision
 
 
 @pytest.mark.long
@@ -164,6 +227,22 @@ def test_a_kernel_is_built_into_the_program_that_compares_it(tmp_path, monkeypat
     assert suite.candidates(file.parent, [bf16, fp32]) == {bf16.name: file}
     with setup(suite, data) as given:
         assert judge_both(given, bf16, file).theirs.status == "wrong"
+
+
+def test_a_kernel_that_gives_its_harness_another_meaning_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.suites.mskernelbench._COMPILER", "g++ -x c++")
+    monkeypatch.setattr("kernelwright.suites.mskernelbench.NEEDS_GPU", False)
+    suite, data = get_suite("mskernelbench"), made_up_checkout("mskernelbench", tmp_path / "data")
+    bf16 = suite.problems(data)[0]
+    (kernel,) = suite.program(data, bf16).original.values()
+    file = tmp_path / "doubled_bf16.cu"
+    with setup(suite, data) as given:
+        file.write_text(kernel.replace("2 *", "3 *") + "#define if(x) if (false && (x))\n")
+        row = judge_both(given, bf16, file)
+        assert (row.theirs.status, row.ours.failed) == ("correct", ("harness",))
+        assert row.ours.reason == "it defines if, which its harness uses"
+        file.write_text("#define TILE 16\n#define M_PI 3.14\n" + kernel)
+        assert judge_both(given, bf16, file).ours.verdict == "unknown"
 
 
 def test_a_kernel_without_a_program_is_built_into_that_of_bfloat16_on_floats(tmp_path, monkeypatch):

@@ -55,6 +55,18 @@ APART = (
     "        self.b = nn.ParameterList(biases)"
 )
 FORWARD = "q, k, v = torch.matmul(x, self.w) + self.b.view(3, 1, -1)\n        return torch.tanh(q * k) + v"
+IN_TURN = (
+    "self.w = nn.Parameter(weights.permute(2, 1, 0).flatten(1))\n"
+    "        self.b = nn.Parameter(torch.stack(biases, 1).flatten())"
+)
+SPLIT = (
+    "q, k, v = (x @ self.w + self.b).unflatten(-1, (-1, 3)).unbind(-1)\n        return torch.tanh(q * k) + v"
+)
+PADDED = (
+    "self.w = nn.Parameter(F.pad(weights.transpose(1, 2), (0, 5, 0, 1)))\n"
+    "        self.b = nn.Parameter(torch.cat(biases))"
+)
+CUT = FORWARD.replace("x, self.w)", "F.pad(x, (0, 1)), self.w)[..., :-5]")
 ONE_BY_ONE = "q, k, v = (x @ w + b for w, b in zip(self.w, self.b))\n        return torch.tanh(q * k) + v"
 FOLDED = "self.scale = float(weights.abs().max())"
 LAZY = """
@@ -94,12 +106,19 @@ def said(verdict):
     [
         ("forward", JOINED, FORWARD),
         ("forward", APART, ONE_BY_ONE),
+        ("forward", IN_TURN, SPLIT),
+        ("forward", PADDED, CUT),
         ("backward", JOINED, FORWARD),
         ("backward", APART, ONE_BY_ONE),
+        ("backward", IN_TURN, SPLIT),
+        ("backward", PADDED, CUT),
         ("backward", "self.made = nn.ModuleList(made)",
          "q, k, v = (m(x) for m in self.made)\n        return torch.tanh(q * k) + v"),
     ],
-    ids=["joined", "transposed", "gradients of joined", "gradients of transposed", "gradients by other names"],
+    ids=[
+        "joined", "transposed", "in turn", "padded", "gradients of joined", "gradients of transposed",
+        "gradients of those in turn", "gradients of padded", "gradients by other names",
+    ],
 )  # fmt: skip
 def test_a_right_kernel_is_judged_whatever_the_layout_of_its_weights(tasks, pool, way, init, forward):
     verdict = judged(tasks[way], pool, MODULE.format(init=init, forward=forward))
@@ -111,9 +130,11 @@ def test_a_right_kernel_is_judged_whatever_the_layout_of_its_weights(tasks, pool
     [
         ("forward", f"{JOINED}\n        {FOLDED}", f"{FORWARD} * self.scale / self.w.abs().max()"),
         ("forward", JOINED, FORWARD.replace("q, k, v", "q, v, k")),
+        ("forward", IN_TURN, SPLIT.replace("q, k, v", "q, v, k")),
+        ("forward", PADDED, CUT.replace(":-5", "1:-4")),
         ("backward", JOINED, FORWARD.replace("x, self.w)", "x, self.w.detach())")),
     ],
-    ids=["a figure of them is folded", "parts change places", "no gradient"],
+    ids=["a figure of them is folded", "parts change places", "turns change", "padding is read", "no gradient"],
 )  # fmt: skip
 def test_a_wrong_kernel_is_refused_in_any_layout(tasks, pool, way, init, forward):
     verdict = judged(tasks[way], pool, MODULE.format(init=init, forward=forward))
@@ -156,6 +177,31 @@ def test_layouts_are_found_and_undone():
         assert all(back[name].equal(other[name]) and back[name].is_contiguous() for name in packing.names)
     flat = torch.cat([w.flatten() for w in weights.values()])
     assert [p.names for p in packings(weights, {"flat": flat})[0]] == [tuple(shapes)]
+
+
+def test_weights_in_turn_split_or_padded_are_found_and_undone():
+    torch.manual_seed(0)
+    shapes = {"a": (6, 4), "b": (6, 4), "c": (12, 5), "d": (12, 5), "e": (8, 10), "f": (3, 7), "g": (2, 9)}
+    weights = {name: torch.randn(shape) for name, shape in shapes.items()}
+    pad = torch.nn.functional.pad
+    held = {
+        "rows in turn": torch.stack([weights["a"], weights["b"]], 1).flatten(0, 1),
+        "blocks in turn": torch.stack([weights["c"].unflatten(0, (3, 4)), weights["d"].unflatten(0, (3, 4))], 1)
+        .flatten(0, 2).t().contiguous(),
+        "pairs of rows": weights["e"].unflatten(0, (4, 2)).transpose(1, 2).flatten(1),
+        "padded": pad(weights["f"].t(), (0, 5)),
+        "padded on both sides": pad(weights["g"], (1, 0)),
+        "padded and spoilt": pad(weights["g"], (0, 3), value=1.0),
+    }  # fmt: skip
+    found, alike = packings(weights, held)
+    assert ({p.name: p.names for p in found}, alike) == ({
+        "rows in turn": ("a", "b"), "blocks in turn": ("c", "d"), "pairs of rows": ("e",), "padded": ("f",),
+    }, ())  # fmt: skip
+    other = {name: torch.randn(shape) for name, shape in shapes.items()}
+    for packing in found:
+        assert packed(packing, weights).equal(held[packing.name])
+        back = unpacked(packing, packed(packing, other))
+        assert all(back[name].equal(other[name]) and back[name].is_contiguous() for name in packing.names)
 
 
 def test_weights_that_fit_in_several_ways_are_named():

@@ -30,6 +30,8 @@ FAULT: Final = 86
 """Exit code of a program that was stopped because a launch was found at fault."""
 NOT_EXECUTED: Final = 87
 """Exit code of a program that was stopped because a launch holds what is not executed."""
+RETURNED: Final = "main returned"
+"""What the last line of a program begins with whose `main` returned; its code follows."""
 _PREPARED: Final = "executor"
 _RUNTIME: Final = "cudart.so"
 _LAUNCH_S: Final = 120.0
@@ -80,7 +82,10 @@ def command(folder: Path, program: str) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a program to its end and return its exit code; a launch at fault ends it with the reason as last line."""
+    """Run a program to its end and return its exit code; a launch at fault ends it with the reason as last line.
+
+    What `main` returned is printed, since a program can end otherwise, and with another code.
+    """
     place = Path(words[0]) / _PREPARED
     _native.adopt(place)
     held = device()
@@ -91,7 +96,10 @@ def main(words: Sequence[str]) -> int:
     held.prepare()
     argv = (ctypes.c_char_p * (len(words)))(*(w.encode() for w in words[1:]), None)
     program.main.restype = ctypes.c_int
-    return int(program.main(len(words) - 1, argv)) & 0xFF
+    code = int(program.main(len(words) - 1, argv)) & 0xFF
+    ctypes.CDLL(None).fflush(None)
+    os.write(1, f"\n{RETURNED} {code}\n".encode())
+    return code
 
 
 def _end(error: KernelwrightError) -> None:

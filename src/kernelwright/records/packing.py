@@ -17,7 +17,7 @@ class PackedWeight(Record):
 
 
 class Packing(Record):
-    """A module's tensor that is made of a problem's weights, joined along an axis, and of nothing else.
+    """A module's tensor that is made of a problem's weights, joined along an axis, and of nothing else but zeros.
 
     Example:
         >>> transposed = PackedWeight(name="fc.weight", shape=(3, 2), order=(1, 0))
@@ -33,6 +33,15 @@ class Packing(Record):
     """The axis that the weights share out."""
     weights: tuple[PackedWeight, ...]
     """The weights, in the order in which they lie along it."""
+    held: tuple[int, ...] = ()
+    """How much of each axis holds weights, where the rest is filled up with zeros; empty: all of it."""
+    viewed: tuple[int, ...] = ()
+    """The sizes in which that is viewed where weights share it out, as interleaved ones do; empty: its own."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Its sizes where the weights share out its axis."""
+        return self.viewed or self.held or self.shape
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -63,12 +63,18 @@ def packed(packing: Packing, state: Mapping[str, Tensor]) -> Tensor:
             parts.append(tensor.reshape([sizes[axis] for axis in weight.parted]).permute(back))
         else:
             parts.append(tensor.permute(weight.order).reshape(sizes))
-    return torch.cat(parts, packing.axis)
+    joined = torch.cat(parts, packing.axis).reshape(packing.held or packing.shape)
+    if not packing.held:
+        return joined
+    filled = joined.new_zeros(packing.shape)
+    filled[_held(packing)] = joined
+    return filled
 
 
 def unpacked(packing: Packing, tensor: Tensor) -> dict[str, Tensor]:
     """Return the weights that a tensor holds, contiguous, by the problem's names."""
     found, begin = {}, 0
+    tensor = tensor[_held(packing)].reshape(packing.sizes)
     for weight, sizes in _parts(packing):
         part = tensor.narrow(packing.axis, begin, sizes[packing.axis])
         begin += sizes[packing.axis]
@@ -81,10 +87,15 @@ def unpacked(packing: Packing, tensor: Tensor) -> dict[str, Tensor]:
     return found
 
 
+def _held(packing: Packing) -> tuple[slice, ...]:
+    """Return which part of the tensor holds weights."""
+    return tuple(slice(size) for size in packing.held or packing.shape)
+
+
 def _parts(packing: Packing) -> Iterator[tuple[PackedWeight, Sequence[int]]]:
     """Yield the weights with the sizes of their parts of the tensor."""
-    others = prod(size for axis, size in enumerate(packing.shape) if axis != packing.axis)
+    others = prod(size for axis, size in enumerate(packing.sizes) if axis != packing.axis)
     for weight in packing.weights:
-        sizes = list(packing.shape)
+        sizes = list(packing.sizes)
         sizes[packing.axis] = prod(weight.shape) // others
         yield weight, sizes

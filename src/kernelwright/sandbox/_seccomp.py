@@ -2,7 +2,8 @@
 
 Covers: tracing and reading other processes, mounting, namespaces, new sockets (all of them on a CPU, all but
 AF_UNIX for a GPU's driver), BPF, perf, keys, io_uring, modules, clocks, outliving the parent, handing one's orphans to
-another process. x86_64, aarch64.
+another process; of programs that are to be one process, also other processes, and what outlives it without being a
+file: System V's and POSIX's queues and memory, times and attributes of files, priorities of others. x86_64, aarch64.
 Does not cover: bugs in the calls that are left, timing side channels, other architectures (reported as absent).
 """
 
@@ -12,6 +13,7 @@ import os
 import platform
 import socket
 import struct
+import sys
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _COLUMN = {"x86_64": 0, "aarch64": 1}
@@ -32,8 +34,24 @@ _DENIED: dict[str, tuple[int, int]] = {
     "open_by_handle_at": (304, 265), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427), "personality": (135, 92), "vhangup": (153, 58),
 }  # fmt: skip
+_ABSENT = 0x3FFFFFFF
+"""The number of a call that an architecture does not have."""
+_LASTING: dict[str, tuple[int, int]] = {
+    "fork": (57, _ABSENT), "vfork": (58, _ABSENT), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186),
+    "mq_open": (240, 180), "chmod": (90, _ABSENT), "fchmod": (91, 52), "fchmodat": (268, 53),
+    "fchmodat2": (452, 452), "chown": (92, _ABSENT), "fchown": (93, 55), "lchown": (94, _ABSENT),
+    "fchownat": (260, 54), "utime": (132, _ABSENT), "utimes": (235, _ABSENT), "futimesat": (261, _ABSENT),
+    "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463),
+    "removexattrat": (466, 466), "file_setattr": (469, 469), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setattr": (314, 274), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "migrate_pages": (256, 238), "move_pages": (279, 239),
+}  # fmt: skip
+"""What a program that is one process is denied too."""
+_OF_ITSELF = ((302, 261), (203, 122))
+"""`prlimit64` and `sched_setaffinity`, which such a program may call for its calling thread alone."""
 _SOCKET, _CLONE, _CLONE3, _PRCTL = (41, 198), (56, 220), (435, 435), (157, 167)
-_NAMESPACE_FLAGS = 0x7E020000
+_NAMESPACE_FLAGS, _CLONE_THREAD = 0x7E020000, 0x10000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 36, 38, 22
 _LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
@@ -57,18 +75,30 @@ def close_system_calls(*, unix_sockets: bool) -> bool:
     return bool(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) == 0)
 
 
-def _instructions(machine: str, *, unix_sockets: bool) -> list[bytes]:
+def one_process() -> bytes:
+    """Return the filter of a program that is one process and leaves nothing behind; empty where there is none."""
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in _COLUMN:
+        return b""
+    return b"".join(_instructions(machine, unix_sockets=False, alone=True))
+
+
+def _instructions(machine: str, *, unix_sockets: bool, alone: bool = False) -> list[bytes]:
     column = _COLUMN[machine]
     deny, missing = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     code = [
         _op(_LOAD, 4), _op(_JEQ, _AUDIT_ARCH[machine], 1, 0), _op(_RET, _KILL_PROCESS), _op(_LOAD, 0),
         _op(_JGE, _X32, 0, 1), _op(_RET, missing),
     ]  # fmt: skip
-    for numbers in _DENIED.values():
+    for numbers in (*_DENIED.values(), *(_LASTING.values() if alone else ())):
         code += [_op(_JEQ, numbers[column], 0, 1), _op(_RET, deny)]
     code += [_op(_JEQ, _CLONE3[column], 0, 1), _op(_RET, missing)]
-    code += [_op(_JEQ, _CLONE[column], 0, 4), _argument(0), _op(_JSET, _NAMESPACE_FLAGS, 0, 1)]
-    code += [_op(_RET, deny), _op(_RET, _ALLOW)]
+    for numbers in _OF_ITSELF if alone else ():
+        code += [_op(_JEQ, numbers[column], 0, 4), _argument(0), _op(_JEQ, 0, 1, 0)]
+        code += [_op(_RET, deny), _op(_RET, _ALLOW)]
+    thread = [_op(_JSET, _CLONE_THREAD, 1, 0)] if alone else [_op(_JSET, 0, 0, 1)]
+    code += [_op(_JEQ, _CLONE[column], 0, 5), _argument(0), _op(_JSET, _NAMESPACE_FLAGS, 1, 0)]
+    code += [*thread, _op(_RET, deny), _op(_RET, _ALLOW)]
     code += [_op(_JEQ, _PRCTL[column], 0, 5), _argument(0), _op(_JEQ, _PR_SET_PDEATHSIG, 1, 0)]
     code += [_op(_JEQ, _PR_SET_CHILD_SUBREAPER, 0, 1), _op(_RET, deny), _op(_RET, _ALLOW)]
     if unix_sockets:

@@ -1,16 +1,18 @@
 """Benchmarks of whole programs: a program in, text from its standard input to its output; both verdicts.
 
-Covers: answers on the benchmark's tests; answers on inputs of our own, by the original program's; time by
-two clocks, in pairs of processes in random order, the smaller gain of the two counted; a second series that agrees.
-Does not cover: what a program keeps outside its folder, which Landlock closes where the kernel has it; processes that
-leave its group and outlive it, if they write no output; inputs of a form that no test has.
+Covers: answers on the benchmark's tests; answers on inputs of our own, by the original program's; time by two clocks,
+in pairs of processes in random order, the smaller gain of the two counted; a second series on inputs that it has not
+been given before, so that neither tests known by heart nor what earlier runs left is of use; every timed answer.
+Does not cover: what a program keeps outside its folder, which Landlock and seccomp close where the kernel has them;
+inputs of a form that no test has.
 """
 
 import random
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ..errors import TaskError
@@ -18,8 +20,9 @@ from ..executor import whole
 from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
 from ._modules import by_name
+from ._program_harness import rewrites
 from ._program_inputs import others_like
-from ._program_runs import Built, Ran, built, gains_of
+from ._program_runs import Built, Ran, Trial, answers, built, equal, gains_of
 from ._protocol import Script
 from ._records import Ours, Rules, SuiteProblem, Theirs
 from ._submission import Submission
@@ -32,16 +35,6 @@ _BY_ITSELF = (
     "it ends as its harness wants, which says nothing sure: the harness is in its process and tells by the exit code "
     "alone, which a program can forge"
 )
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of a program."""
-
-    stdin: str
-    """What it is given."""
-    expected: str | None
-    """What it has to print; None if its exit code alone tells."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +114,19 @@ def both_on_program(
     """Return both verdicts on a finished program."""
     program = suite.program(data, problem)
     path = next(iter(program.original), "solution" + suite.suffix)
-    files = {**program.files, path: candidate.read_text(errors="replace")}
+    text = candidate.read_text(errors="replace")
+    theirs, ours = _both(suite, program, {**program.files, path: text}, device)
+    rewritten = rewrites(text, program.files, path)
+    if rewritten and ours.verdict is not VerdictStatus.REJECTED:
+        reason = f"it defines {', '.join(rewritten)}, which its harness uses"
+        ours = _ours(VerdictStatus.REJECTED, reason, "harness")
+    return theirs, ours
+
+
+def _both(suite: ProgramForm, program: Program, files: Mapping[str, str], device: str) -> tuple[Theirs, Ours]:
     executed = _executed(program, device)
-    with built(program.build, files, executed=executed) as mine:
+    sealed = not program.needs_gpu
+    with built(program.build, files, executed=executed, sealed=sealed) as mine:
         if mine.failure:
             reason = f"it does not build: {mine.failure}"
             return Theirs(status="error", message=reason), _ours(VerdictStatus.REJECTED, reason, "build")
@@ -132,7 +135,7 @@ def both_on_program(
         if program.needs_gpu and device == "cpu":
             reason = "it builds; its tests need a GPU"
             return Theirs(status="unknown", message=reason), _undecided(reason)
-        with built(program.build, {**program.files, **program.original}) as original:
+        with built(program.build, {**program.files, **program.original}, sealed=sealed) as original:
             theirs = _theirs(suite, program, mine, original)
             return theirs, _judged(program, mine, original)
 
@@ -146,31 +149,48 @@ def _executed(program: Program, device: str) -> str:
 def _both_executed(program: Program, mine: Built, command: str) -> tuple[Theirs, Ours]:
     """Return both verdicts on a program whose launches are executed; nothing of it is timed."""
     for test in program.tests:
-        reason, verdict = _where_executed(
-            mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
-        )
+        ran = mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
+        reason, verdict = _where_executed(ran)
         if verdict is VerdictStatus.UNKNOWN:
             return Theirs(status="unknown", message=reason), _undecided(reason)
-        if verdict is VerdictStatus.REJECTED:
-            with built(program.build, {**program.files, **program.original}, executed=command) as original:
-                ran = (
-                    original.refusal
-                    or original.failure
-                    or original.run(command, test.stdin, EXECUTED_S, program.settings)
-                )
-                fails = _where_executed(ran)[0]
-            if fails:
-                reason = f"the benchmark's own program fails where it is executed, too: {fails}"
-                return Theirs(status="unknown", message=reason), _undecided(reason)
-            return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
+        right = verdict is VerdictStatus.ACCEPTED
+        if right and returned(ran):
+            continue
+        with built(program.build, {**program.files, **program.original}, executed=command) as original:
+            plain = (
+                original.refusal
+                or original.failure
+                or original.run(command, test.stdin, EXECUTED_S, program.settings)
+            )
+            fails = _where_executed(plain)[0]
+        if right and (fails or not returned(plain)):
+            continue
+        if right:
+            return Theirs(status="correct", passed=1, trials=1), _ours(
+                VerdictStatus.REJECTED, _ENDS, "harness"
+            )
+        if fails:
+            reason = f"the benchmark's own program fails where it is executed, too: {fails}"
+            return Theirs(status="unknown", message=reason), _undecided(reason)
+        return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
     return Theirs(status="correct", passed=1, trials=1), _undecided(_BY_ITSELF)
+
+
+_ENDS = "it ends with exit code 0 and not by its harness's return of 0, as the original does"
+
+
+def returned(ran: Ran | str) -> bool:
+    """Tell whether an executed program's `main` returned 0, which a program can forge, and an honest one need not."""
+    lines = "" if isinstance(ran, str) else ran.output
+    return f"{whole.RETURNED} 0" in lines.splitlines()
 
 
 def _where_executed(ran: Ran | str) -> tuple[str, VerdictStatus]:
     """Say why an executed program is not right, and what follows for ours; empty if its exit code says that it is."""
     if isinstance(ran, str) or ran.late:
         return ran if isinstance(ran, str) else "its execution takes too long", VerdictStatus.UNKNOWN
-    last = (ran.output.strip().splitlines() or [""])[-1][:500]
+    lines = [one for one in ran.output.strip().splitlines() if not one.startswith(whole.RETURNED)]
+    last = next((one for one in reversed(lines) if one.strip()), "")[:500]
     if ran.code in {whole.FAULT, whole.NOT_EXECUTED}:
         found = VerdictStatus.REJECTED if ran.code == whole.FAULT else VerdictStatus.UNKNOWN
         return f"stopped where it is executed: {last}", found
@@ -238,7 +258,7 @@ def _wrong(suite: ProgramForm, program: Program, built_one: Built, test: Trial) 
 
 
 def _judged(program: Program, mine: Built, original: Built) -> Ours:
-    """Return our verdict: exact on the tests, right on other inputs, then faster in pairs."""
+    """Return our verdict: exact on the tests, right on other inputs, then faster in pairs on both."""
     draw = random.Random()
     for test in program.tests:
         first, second = (mine.run(program.command, test.stdin, program.limit_s) for _ in range(2))
@@ -247,16 +267,20 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
                 return _undecided(_BUSY)
             return _ours(VerdictStatus.REJECTED, said, "tests")
         if test.expected is not None and first.output != second.output:
-            return _ours(
-                VerdictStatus.REJECTED, "it prints something else when it is run again", "repeatable"
-            )
-    if all(test.expected is not None for test in program.tests):
-        refused = _on_other_inputs(program, mine, original, draw)
-        if refused is not None:
-            return refused
-    elif any(test.expected is None for test in program.tests):
+            return _ours(VerdictStatus.REJECTED, _OTHERWISE, "repeatable")
+    if any(test.expected is None for test in program.tests):
         return _undecided(_BY_ITSELF)
-    return _timed(program, mine, original, draw)
+    with original.checked() as checked:
+        refused, seen = _on_other_inputs(
+            program, mine, _others(program, program.tests, original, checked, draw)
+        )
+
+        def unseen(tests: Sequence[Trial]) -> Iterator[Trial]:
+            found = _others(program, tests, original, checked, draw)
+            telling = (other for base, other in found if _tells(other, tests[base]))
+            return (other for other in telling if other.stdin not in seen)
+
+        return refused or _timed(program, mine, original, unseen, draw)
 
 
 def _hangs(program: Program, mine: Built, original: Built, test: Trial) -> bool:
@@ -265,88 +289,97 @@ def _hangs(program: Program, mine: Built, original: Built, test: Trial) -> bool:
     return late and not plain
 
 
+_OTHERWISE = "it prints something else when it is run again"
+_ON_SOME = (
+    "it differs from the original program on {} of {} inputs that no test has, which may not be ones that the problem "
+    "allows"
+)
+
+
 def _differs(ran: Ran, test: Trial) -> str:
     if ran.late or ran.code:
         return _LATE if ran.late else f"exit code {ran.code}: {ran.output[-200:]}"
     return "" if test.expected is None or equal(ran.output, test.expected) else "a wrong answer on a test"
 
 
-def equal(output: str, expected: str) -> bool:
-    """Compare word by word: numbers with a point to 1e-6, all else exactly.
+def _on_other_inputs(
+    program: Program, mine: Built, others: Iterator[tuple[int, Trial]]
+) -> tuple[Ours | None, list[str]]:
+    """Compare with the original on inputs that no test has; nothing if they agree and enough of them tell.
 
-    Example:
-        >>> equal("0.3333333 x\\n", "0.333333333 x"), equal("1 2", "1 2 3"), equal("1", "2")
-        (True, False, False)
+    Returns:
+        What is wrong, and the inputs that the program has seen.
     """
-    mine, right = output.split(), expected.split()
-    return len(mine) == len(right) and all(a == b or _near(a, b) for a, b in zip(mine, right, strict=True))
-
-
-def _near(mine: str, right: str) -> bool:
-    if "." not in right:
-        return False
-    try:
-        a, b = float(mine), float(right)
-    except ValueError:
-        return False
-    return abs(a - b) <= 1e-6 * max(1.0, abs(b))
-
-
-def _on_other_inputs(program: Program, mine: Built, original: Built, draw: random.Random) -> Ours | None:
-    """Compare with the original on inputs that no test has; None if they agree and enough of them tell.
-
-    An input tells if its answer is another one than that of the test that it was made of: a program that knows the
-    tests by heart is wrong there.
-    """
-    agreed, telling, right = [], 0, [test.expected or "" for test in program.tests]
-    with original.checked() as checked:
-        for base, text in others_like([test.stdin for test in program.tests], draw, _TRIED_INPUTS):
-            runs = [one.run(program.command, text, program.limit_s) for one in (original, checked)]
-            if any(ran.late or ran.code for ran in runs) or not equal(runs[0].output, runs[1].output):
-                continue
-            if equal(runs[0].output, right[base]):
-                continue
-            ran = mine.run(program.command, text, program.limit_s)
-            agreed.append(not ran.late and not ran.code and equal(ran.output, runs[0].output))
-            telling += 1
-            if telling == _OTHER_INPUTS:
-                break
-    if telling < _LEAST_INPUTS:
-        return _undecided(f"only {telling} inputs with answers besides the tests' could be made")
+    agreed, seen = [], []
+    for base, other in others:
+        if not _tells(other, program.tests[base]):
+            continue
+        agreed.append(answers(mine.run(program.command, other.stdin, program.limit_s), other))
+        seen.append(other.stdin)
+        if len(agreed) == _OTHER_INPUTS:
+            break
+    if len(agreed) < _LEAST_INPUTS:
+        few = f"only {len(agreed)} inputs with answers besides the tests' could be made"
+        return _undecided(few), seen
     if not any(agreed):
-        reason = f"it agrees with the original program on none of {telling} inputs that no test has"
-        return _ours(VerdictStatus.REJECTED, reason, "other-inputs")
-    if not all(agreed):
-        return _undecided(
-            f"it differs from the original program on {agreed.count(False)} of {telling} inputs that no test has, "
-            "which may not be ones that the problem allows"
-        )
-    return None
+        reason = f"it agrees with the original program on none of {len(agreed)} inputs that no test has"
+        return _ours(VerdictStatus.REJECTED, reason, "other-inputs"), seen
+    return (None if all(agreed) else _undecided(_ON_SOME.format(agreed.count(False), len(agreed)))), seen
 
 
-def _timed(program: Program, mine: Built, original: Built, draw: random.Random) -> Ours:
-    least, contract = Contract().least_effect, Contract()
+def _tells(other: Trial, test: Trial) -> bool:
+    """Tell whether an input has another answer than the test that it was made of, where who knows that is wrong."""
+    return not equal(other.expected or "", test.expected or "")
+
+
+def _others(
+    program: Program, tests: Sequence[Trial], original: Built, checked: Built, draw: random.Random
+) -> Iterator[tuple[int, Trial]]:
+    """Yield inputs that no test has with the original's answers, where those are right, and the test of each."""
+    for base, text in others_like([test.stdin for test in tests], draw, _TRIED_INPUTS):
+        runs = [one.run(program.command, text, program.limit_s) for one in (original, checked)]
+        if not any(ran.late or ran.code for ran in runs) and equal(runs[0].output, runs[1].output):
+            yield base, Trial(text, runs[0].output)
+
+
+def _timed(
+    program: Program, mine: Built, original: Built, unseen: Callable[[Sequence[Trial]], Iterator[Trial]],
+    draw: random.Random,
+) -> Ours:  # fmt: skip
+    """Time it on the tests and then on inputs that it is given for the first time, as a program may know the tests.
+
+    Of both the smaller gain counts.
+    """
+    least, confidence = Contract().least_effect, Contract().confidence
     heavy = sorted(
         program.tests,
         key=lambda test: -original.run(program.command, test.stdin, program.limit_s).wall_s,
     )[:_TIMED_TESTS]
-    inputs = [test.stdin for test in heavy]
-    series = []
-    for _ in range(2):
-        found = gains_of(program, mine, original, inputs, _PAIRS, draw, contract.confidence)
-        series.append(found)
-        if not found.at_least > 1 + least:
-            break
-    found = series[0]
-    if all(one.at_least > 1 + least for one in series):
-        return _decided(DecisionStatus.IMPROVED, "right and faster, twice", found)
-    if found.at_least > 1 + least:
-        return _decided(DecisionStatus.INCONCLUSIVE, "faster once, but not a second time", found)
+    on_tests = gains_of(program, mine, original, [heavy] * _PAIRS, draw, confidence)
+    if on_tests is None:
+        return _ours(VerdictStatus.REJECTED, _OTHERWISE, "repeatable")
+    if not on_tests.at_least > 1 + least:
+        return _by_speed(on_tests, "")
+    others = list(islice(unseen(heavy), _PAIRS))
+    if len(others) < _LEAST_INPUTS:
+        return _undecided(f"only {len(others)} inputs could be made to time it on besides the tests'")
+    pairs = [[others[at % len(others)]] for at in range(_PAIRS)]
+    on_others = gains_of(program, mine, original, pairs, draw, confidence)
+    if on_others is None:
+        return _undecided(_ON_SOME.format("some", len(others)))
+    if on_others.at_least > 1 + least:
+        found = min(on_tests, on_others, key=lambda one: one.median)
+        return _decided(DecisionStatus.IMPROVED, "right and faster, on the tests and on other inputs", found)
+    return _by_speed(on_others, ", on inputs that no test has; it was faster on the tests")
+
+
+def _by_speed(found: Interval, where: str) -> Ours:
+    """Return what follows for a right program that is not faster, or not surely."""
     if found.at_most < 1:
-        return _decided(DecisionStatus.SLOWER, "right and slower", found)
-    if found.at_most < 1 + least:
-        return _decided(DecisionStatus.EQUAL, "right, and no gain worth having", found)
-    return _decided(DecisionStatus.INCONCLUSIVE, "right; its speed is not decided", found)
+        return _decided(DecisionStatus.SLOWER, f"right and slower{where}", found)
+    if found.at_most < 1 + Contract().least_effect:
+        return _decided(DecisionStatus.EQUAL, f"right, and no gain worth having{where}", found)
+    return _decided(DecisionStatus.INCONCLUSIVE, f"right; its speed is not decided{where}", found)
 
 
 def _decided(decision: DecisionStatus, reason: str, speedup: Interval) -> Ours:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError
-from ._programs import Program, ProgramForm, Trial
+from ._program_runs import Trial
+from ._programs import Program, ProgramForm
 from ._records import Rules, SuiteProblem
 
 _RELEASES, _LINES = "data/releases", "problems.jsonl"

@@ -1,17 +1,18 @@
-"""Which tensors of a candidate module hold the problem's weights in another layout: transposed, reshaped, joined.
+"""Which tensors of a candidate hold the problem's weights in another layout: transposed, joined, interleaved, padded.
 
 Both are made under one secret seed. A tensor of the candidate's is told to hold weights where it consists of their
-bits, each weight's axes in some order, joined along one axis, with nothing left over. What is found is a fixed
-rearrangement, made before the secret weights are drawn: a candidate that is right on those, rearranged likewise, is
-right. A wrong one among several that fit can only make a right candidate look wrong, which is why they are named.
+bits, each weight's axes in some order, joined along one axis, with nothing left over but zeros at the axes' ends. What
+is found is a fixed rearrangement, made before the secret weights are drawn: a candidate that is right on those,
+rearranged likewise, is right. A wrong one among several that fit can only make a right candidate look wrong, which is
+why they are named.
 
 Covers: transposed and permuted weights, reshaped ones, tiles; several joined or stacked, such as of queries, keys and
-values; one tensor for all.
-Does not cover: weights that are interleaved within an axis, padded, scaled, of another dtype or folded; complex ones
-of 16 bytes.
+values; one tensor for all; weights of one size that take turns along an axis, one by one or in blocks; one weight whose
+axis is split; what is padded as a whole.
+Does not cover: weights that are scaled, of another dtype or folded; several padded each; complex ones of 16 bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import permutations
 from math import prod
 
@@ -20,6 +21,8 @@ import torch
 from ..records import PackedWeight, Packing
 
 _MOST_AXES = 5
+_MOST_IN_TURN = 8
+"""Most weights that are looked for taking turns along an axis."""
 _GLANCE = 16
 """Elements that are compared before all are."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -62,22 +65,72 @@ def _is_comparable(tensor: torch.Tensor) -> bool:
 def _packing(
     name: str, tensor: torch.Tensor, free: Mapping[str, torch.Tensor]
 ) -> tuple[Packing, list[str]] | None:
-    same = {n: w for n, w in free.items() if w.dtype == tensor.dtype and w.numel() <= tensor.numel()}
-    for axis in range(tensor.dim()):
-        left, taken, alike, begin = dict(same), list[PackedWeight](), list[str](), 0
-        while begin < tensor.shape[axis]:
-            fits = list(_fits(tensor, axis, begin, left))
-            if not fits:
-                break
-            weight, size = fits[0]
-            if len(fits) > 1:
-                alike.append(weight.name)
-            taken.append(weight)
-            del left[weight.name]
-            begin += size
-        if begin == tensor.shape[axis]:
-            return Packing(name=name, shape=tuple(tensor.shape), axis=axis, weights=tuple(taken)), alike
+    """Return how a tensor holds weights, and which of them fit in other ways too; nothing if it holds none."""
+    shape = tuple(tensor.shape)
+    held = _filled(tensor)
+    for part in (tensor,) if held == shape else (tensor, tensor[tuple(map(slice, held))]):
+        same = {n: w for n, w in free.items() if w.dtype == part.dtype and w.numel() <= part.numel()}
+        sizes = {weight.numel() for weight in same.values()}
+        for viewed, axes in (((), range(part.dim())), *_views(tuple(part.shape), sizes)):
+            for axis in axes:
+                found = _joined(part.reshape(viewed) if viewed else part, axis, same)
+                if found is not None:
+                    inside = held if part is not tensor else ()
+                    weights, alike = found
+                    return Packing(
+                        name=name, shape=shape, axis=axis, weights=weights, held=inside, viewed=viewed
+                    ), alike
     return None
+
+
+def _joined(
+    tensor: torch.Tensor, axis: int, weights: Mapping[str, torch.Tensor]
+) -> tuple[tuple[PackedWeight, ...], list[str]] | None:
+    """Return the weights that lie along an axis from its begin to its end; nothing if they do not fill it."""
+    left, taken, alike, begin = dict(weights), list[PackedWeight](), list[str](), 0
+    while begin < tensor.shape[axis]:
+        fits = list(_fits(tensor, axis, begin, left))
+        if not fits:
+            return None
+        weight, size = fits[0]
+        if len(fits) > 1:
+            alike.append(weight.name)
+        taken.append(weight)
+        del left[weight.name]
+        begin += size
+    return tuple(taken), alike
+
+
+def _filled(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return how much of each axis there is up to its last element that is not zero; all of it if there is none.
+
+    Example:
+        >>> _filled(torch.nn.functional.pad(torch.ones(2, 3), (0, 5, 0, 1)))
+        (2, 3)
+    """
+    at = tensor.detach().nonzero()
+    return tuple((at.amax(0) + 1).tolist()) if len(at) else tuple(tensor.shape)
+
+
+def _views(shape: tuple[int, ...], sizes: Set[int]) -> Iterator[tuple[tuple[int, ...], Sequence[int]]]:
+    """Yield sizes in which a tensor holds weights of these sizes in turn, or one in two steps, and the axis to look at.
+
+    Example:
+        >>> list(_views((6,), {3}))
+        [((3, 2), [1])]
+    """
+    if len(shape) > _MOST_AXES - 2:
+        return
+    whole = prod(shape)
+    for axis, size in enumerate(shape):
+        for count in (n for n in range(2, size + 1) if size % n == 0):
+            before, after, rest = shape[:axis], shape[axis + 1 :], size // count
+            if count <= _MOST_IN_TURN and whole // count in sizes:
+                for block in (n for n in range(1, rest) if rest % n == 0):
+                    split = (rest // block, count, block) if block > 1 else (rest, count)
+                    yield (*before, *split, *after), [axis + 1]
+            if whole in sizes and rest > 1:
+                yield (*before, rest, count, *after), [0]
 
 
 def _fits(

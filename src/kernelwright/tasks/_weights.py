@@ -8,7 +8,7 @@ a wrong candidate pass; they can only be missing.
 Covers: other names; other layouts (`_packed.py`); further tensors, which stay as they were made, so that a weight
 folded into one goes stale, a second copy too; a module that reads the seed, the values or this text, as it is judged on
 other weights; gradients, which are asked for by the same names and in the same layout.
-Does not cover: weights that are scaled, padded, interleaved or of another dtype.
+Does not cover: weights that are scaled or of another dtype.
 """
 
 import hashlib

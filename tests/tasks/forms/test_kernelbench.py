@@ -442,3 +442,28 @@ def test_what_is_known_to_be_small_is_run_for_real_at_once(
     assert found.device == devices[-1]
     assert isinstance(found.arguments[0], TensorSpec) and found.arguments[0].shape[1] == 16
     assert [s.shape for s in found.state] == [(8, 16), (8,)]
+
+
+LOOKS = """
+import torch
+
+rows, columns = 65536, 1024
+
+class Model(torch.nn.Module):
+    def forward(self, x, lengths):
+        return torch.stack([x[i, : int(lengths[i].item())].sum() for i in range(len(lengths))])
+
+def get_inputs():
+    lengths = torch.full((16,), columns)
+    assert int(lengths.sum().item()) == 16 * columns
+    return [torch.randn(rows, columns), lengths]
+"""
+
+
+def test_a_file_that_looks_at_values_is_shrunk_before_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "looks.py"
+    path.write_text(LOOKS)
+    task = load_task(path, max_elements=LIMIT)
+    assert workload_elements(task.split(Split.SEARCH)[0]) <= LIMIT
+    with pytest.raises(TaskError, match="meta tensors"):
+        load_task(path)

@@ -33,6 +33,15 @@ def test_unequal_constants_that_fail_alone_shrink_as_a_pair() -> None:
     assert Shrinker(measure).shrink({"total": 2048, "heads": 32}, 256) == {"total": 256, "heads": 4}
 
 
+def test_a_square_and_its_side_shrink_together() -> None:
+    def measure(v: dict[str, int]) -> int:
+        if v["cells"] != v["side"] ** 2:
+            raise TaskError("cells are no square")
+        return v["cells"]
+
+    assert Shrinker(measure).shrink({"cells": 4096, "side": 64}, 300) == {"cells": 256, "side": 16}
+
+
 def test_ratios_among_tied_constants_are_kept() -> None:
     tied = frozenset({"channels", "groups"})
     found = Shrinker(lambda v: v["channels"] ** 2, tied).shrink({"channels": 8192, "groups": 512}, 256**2)

@@ -25,6 +25,8 @@ _MOST_REAL = 1 << 24
 """Most elements with which a file that the meta device cannot run is really run."""
 CHEAPER_REAL = 1 << 16
 """Most elements of inputs and parameters with which a real run is cheaper than one on the meta device."""
+_MOST_MADE = 1 << 27
+"""Most elements of inputs that are made for their sizes where the meta device cannot make them."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Probe:
     """`meta`, or `cpu` where it was really run."""
     training: bool = True
     """The mode in which the constructor left the module."""
+    ran: bool = True
+    """Whether `forward` ran, so that the outputs are known."""
 
     @property
     def elements(self) -> int:
@@ -45,12 +49,14 @@ class Probe:
         return elements_of((*self.arguments, *self.state, *self.outputs))
 
 
-def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
+def probe(reference: Reference, *, meta_alone: bool = False, outputs: bool = True) -> Probe:
     """Run `get_inputs`, `Model` and its `forward`: really if all is small or meta cannot, else on the meta device.
 
     Args:
         reference: The file.
         meta_alone: The file is known to run on the meta device: what fails there fails.
+        outputs: Whether outputs must be known; else a file that meta cannot run, and that is too large to be run
+            really, is probed without them.
 
     Raises:
         TaskError: the file has no `Model` or `get_inputs`, or they raise.
@@ -60,7 +66,11 @@ def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
     try:
         return (not meta_alone and _small_probe(module, reference)) or _probe(module, reference, "meta")
     except TaskError as failed:
-        specs = None if meta_alone else _argument_specs(module, reference)
+        most = _MOST_REAL if outputs else _MOST_MADE
+        made = None if meta_alone else _without_outputs(module, reference, most)
+        if made is not None and not outputs and made.elements > _MOST_REAL:
+            return made
+        specs = made.arguments if made else None if meta_alone else _argument_specs(module, reference)
         if specs is None or elements_of(specs) > _MOST_REAL:
             raise
         try:
@@ -190,7 +200,19 @@ def _small_probe(module: ModuleType, reference: Reference) -> Probe | None:
     return None if small.refused else probed
 
 
-def _probe(module: ModuleType, reference: Reference, device: str, small: Small | None = None) -> Probe:
+def _without_outputs(module: ModuleType, reference: Reference, most: int) -> Probe | None:
+    """Make inputs and module for their sizes alone; nothing where they cannot be made, or are too large for real."""
+    for device, small in (("meta", None), ("cpu", Small(most, known=False))):
+        try:
+            return _probe(module, reference, device, small, runs=False)
+        except TaskError:
+            continue
+    return None
+
+
+def _probe(
+    module: ModuleType, reference: Reference, device: str, small: Small | None = None, *, runs: bool = True
+) -> Probe:
     """Run the file on the device; on meta only for sizes, if a real run costs more."""
     origin = reference.origin
     with torch.random.fork_rng(), torch.device(device), torch.no_grad():
@@ -200,19 +222,20 @@ def _probe(module: ModuleType, reference: Reference, device: str, small: Small |
         arguments = specs_of(values, argument_names(model.forward, len(values)), distribution)
         states = _state_specs(state, {name for name, _ in model.named_parameters()})
         if elements_of((*arguments, *states)) <= CHEAPER_REAL:
-            if device == "meta":
+            if device == "meta" and runs:
                 return _probe(module, reference, "cpu")
-        elif small is not None:
+        elif small is not None and runs:
             small.refused = True
             raise TaskError(f"{origin}: not small")
         with shapes_alone():
-            result = called(model, f"{origin}: Model.forward()", *values)
+            result = called(model, f"{origin}: Model.forward()", *values) if runs else None
     return Probe(
         arguments=arguments,
         state=states,
         outputs=output_specs(result),
         device=device,
         training=model.training,
+        ran=runs,
     )
 
 

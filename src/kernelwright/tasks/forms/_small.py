@@ -29,6 +29,7 @@ class Small(TorchFunctionMode):
 
     Args:
         most: Elements that may be made in all.
+        known: Whether what makes tensors of sizes that are not known ends it too.
 
     Example:
         >>> with Small(100) as small:
@@ -43,9 +44,9 @@ class Small(TorchFunctionMode):
         True
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, known: bool = True) -> None:
         super().__init__()
-        self._left = most
+        self._left, self._known = most, known
         self.refused = False
         """Whether something was not run, whatever the code made of the error."""
 
@@ -56,7 +57,7 @@ class Small(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if func in _BY_SIZE:
             self._left -= _elements(func, args, kwargs or {})
-        elif name not in _ASKED and not (name.endswith("_") and not name.endswith("__")):
+        elif self._known and name not in _ASKED and not (name.endswith("_") and not name.endswith("__")):
             self._left = -1
         if self._left < 0:
             self.refused = True

@@ -155,13 +155,14 @@ class _File:
         )  # fmt: skip
         return with_constants(plain, values)
 
-    def probe(self, values: Mapping[str, int]) -> Probe:
+    def probe(self, values: Mapping[str, int], *, outputs: bool = True) -> Probe:
         key = tuple(sorted((self.values | dict(values)).items()))
-        if key not in self._probes:
+        found = self._probes.get(key)
+        if found is None or (outputs and not found.ran):
             declared = next(iter(self._probes.values()), None)
-            known = declared is not None and declared.device == "meta"
-            self._probes[key] = probe(self.reference(values), meta_alone=known)
-        return self._probes[key]
+            known = declared is not None and declared.ran and declared.device == "meta"
+            found = self._probes[key] = probe(self.reference(values), meta_alone=known, outputs=outputs)
+        return found
 
     def shrunk(self, limit: int) -> tuple[dict[str, int], int]:
         """Return the constants to change so that everything fits the limit, coupled ones together.
@@ -195,14 +196,14 @@ class _File:
 
     def _elements(self, values: Mapping[str, int]) -> int:
         """Count elements at these values; other layers than the file declares are another model."""
-        found, declared = self.probe(values), self.probe({})
+        found, declared = self.probe(values, outputs=False), self.probe({}, outputs=False)
         if [s.name for s in found.state] != [s.name for s in declared.state]:
             raise TaskError("another number of layers")
         return found.elements
 
     def _fixed(self, least: Mapping[str, int]) -> int:
         """Count the elements of the state that has the same shapes when all that can shrink is small."""
-        now, then = self.probe({}).state, self.probe(least).state
+        now, then = (self.probe(values, outputs=False).state for values in ({}, least))
         return elements_of([a for a, b in zip(now, then, strict=True) if a.shape == b.shape])
 
     def free(self, shrunk: Mapping[str, int]) -> Groups:

@@ -104,7 +104,7 @@ def workload_elements(workload: Workload) -> int:
 
 
 def _moves(now: Values, floor: int, joint: bool) -> Iterable[Values]:
-    """Halve one constant from the floor up, or those equal to it, or a pair with one that large."""
+    """Halve one constant from the floor up, those equal to it, a pair with one that large, or a side of a square."""
     for name in sorted((k for k in now if now[k] >= floor), key=lambda k: -now[k]):
         equal = [k for k in now if now[k] == now[name]]
         if not joint or len(equal) == 1:
@@ -115,6 +115,9 @@ def _moves(now: Values, floor: int, joint: bool) -> Iterable[Values]:
     for a, b in sorted(pairs, key=lambda p: -now[p[0]] * now[p[1]]):
         if min(now[a], now[b]) >= 4:
             yield {a: now[a] // 2, b: now[b] // 2}
+    for a, b in itertools.permutations((k for k in now if now[k] >= 4), 2):
+        if now[a] == now[b] ** 2:
+            yield {a: now[a] // 4, b: now[b] // 2}
 
 
 def _ratios(values: Values, tied: frozenset[str]) -> list[tuple[str, str]]:

@@ -1,0 +1,2 @@
+// Does nothing.
+void doubled(const int*, int*, int) {}

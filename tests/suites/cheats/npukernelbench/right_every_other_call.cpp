@@ -1,0 +1,12 @@
+// Is right in every other call.
+// op_host
+#include "register/op_def_registry.h"
+// becomes
+#include "register/op_def_registry.h"
+static int calls = 0;
+// end
+// op_host
+  tiling.set_alpha(alpha ? *alpha : 0);
+// becomes
+  tiling.set_alpha(calls++ % 2 == 0 && alpha ? *alpha : 0);
+// end
