@@ -12,6 +12,7 @@ from tests.split_zygotes import REAL, split_zygotes
 from tests.tools import is_here, require, untested
 
 from kernelwright.config import Settings
+from kernelwright.languages import _precompiled
 
 LONGEST = (
     "adversarial/test_exploits.py",
@@ -57,7 +58,10 @@ def shared_cache(tmp_path_factory):
 
 
 def pytest_configure():
-    """Where there is no C++ compiler, skip whatever comes to build C++: most tests do, far below what they name."""
+    """Keep all precompiled headers of a run, which builds with more flags than a user: each takes three seconds.
+
+    Where there is no C++ compiler, skip whatever comes to build C++: most tests do, far below what they name."""
+    _precompiled._KEPT = 64
     if not is_here("C++ compiler"):
         from kernelwright.languages.cpp import Cpp
 

@@ -16,7 +16,7 @@ from unittest import mock
 
 from kernelwright.errors import WorkerError
 from kernelwright.sandbox._environment import environment, physical_cores
-from kernelwright.sandbox._process import Zygote
+from kernelwright.sandbox._process import Zygote, _Descendant
 from kernelwright.sandbox._zygote import COMPILER
 from kernelwright.sandbox._zygotes import Key, Zygotes
 
@@ -45,6 +45,8 @@ def inherit() -> None:
     _owner[0] = os.getpid()
     for zygote in _imported.values():
         atexit.unregister(zygote.close)
+        pidfd = os.pidfd_open(zygote._process.pid)
+        zygote._process = _Descendant(pidfd)  # `Popen` tells of own children alone
     Zygotes._start = _split  # type: ignore[method-assign]  # for as long as this process lives
 
 
@@ -77,10 +79,15 @@ def _having_imported(threads: int, preload: tuple[str, ...]) -> Zygote | None:
         preload = COMPILER[:-1]  # the last comes with them, and only who has a cache compiles once
     surroundings = environment(threads, None)
     kind = (preload, *sorted(surroundings.items()))
-    if kind not in _imported or not _imported[kind].alive:
-        _imported[kind] = Zygote("landlock", Path("/"), surroundings, None, preload)
-        atexit.register(_imported[kind].close)
     with contextlib.suppress(WorkerError):
+        if kind not in _imported or not _imported[kind].alive:
+            plain = _having_imported(threads, ()) if preload else None
+            _imported[kind] = (
+                plain.split(surroundings, preload)
+                if plain
+                else Zygote("landlock", Path("/"), surroundings, None, preload)
+            )
+            atexit.register(_imported[kind].close)
         _imported[kind].wait()
         return _imported[kind] if _imported[kind].nesting != "none" else None
     return None

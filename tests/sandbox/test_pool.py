@@ -28,6 +28,12 @@ from .conftest import EVERY_KIND, KINDS, payload, vector
 IDENTITY = "def run(x): return x + 0\n"
 
 
+def test_zygotes_start_here_as_they_do_for_users() -> None:
+    assert _zygotes.Zygotes._start.__module__ == _zygotes.__name__, (
+        "`tests/split_zygotes.py` leaves them alone here"
+    )
+
+
 def test_layers_name_what_holds_in_each_kind(any_pool: Pool) -> None:
     always = {"process-group", "rlimits", "environment"}
     closed = {"read-only", "no-network", "seccomp", "no-capabilities"}
