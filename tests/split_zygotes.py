@@ -10,6 +10,7 @@ Does not cover: bubblewrap, machines without Landlock, zygotes under a tool; the
 import atexit
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -19,11 +20,13 @@ from kernelwright.sandbox._environment import environment, physical_cores
 from kernelwright.sandbox._process import Zygote, _Descendant
 from kernelwright.sandbox._zygote import COMPILER
 from kernelwright.sandbox._zygotes import Key, Zygotes
+from kernelwright.system.compile_cache import remove_incomplete
 
-REAL = {"adversarial", "benign", "gpu", "sandbox"}
+REAL = {"adversarial", "benign", "gpu", "sandbox", "system"}
 """Folders of tests in which every pool starts zygotes of its own."""
 _start = Zygotes._start
 _imported: dict[tuple[object, ...], Zygote] = {}
+_lock = threading.RLock()
 _owner = [os.getpid()]
 """The process that asks them; another that was forked from it starts its own."""
 
@@ -64,6 +67,7 @@ def _split(pool: Zygotes, key: Key) -> None:
         return _start(pool, key)
     if trusted:
         pool.baselines.mkdir(parents=True, exist_ok=True)
+        remove_incomplete(pool.baselines)
     surroundings = environment(pool.threads, str(pool.baselines) if trusted else None)
     if key in pool._running:
         pool._running.pop(key).close()
@@ -79,7 +83,7 @@ def _having_imported(threads: int, preload: tuple[str, ...]) -> Zygote | None:
         preload = COMPILER[:-1]  # the last comes with them, and only who has a cache compiles once
     surroundings = environment(threads, None)
     kind = (preload, *sorted(surroundings.items()))
-    with contextlib.suppress(WorkerError):
+    with _lock, contextlib.suppress(WorkerError):
         if kind not in _imported or not _imported[kind].alive:
             plain = _having_imported(threads, ()) if preload else None
             _imported[kind] = (
