@@ -1,5 +1,6 @@
 """Every test starts from the same random state; what was skipped is told at the end of a run."""
 
+import contextlib
 import os
 import random
 from collections import Counter
@@ -7,7 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.split_zygotes import REAL, split_zygotes
 from tests.tools import is_here, require, untested
+
+from kernelwright.config import Settings
+from kernelwright.languages import _precompiled
 
 LONGEST = (
     "adversarial/test_exploits.py",
@@ -22,6 +27,14 @@ LONGEST = (
 Documents and the main job are apart: both time kernels, so that one would wait for the other."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _zygotes(request):
+    """Let zygotes import torch once for all pools of a process, except where they are what is tested."""
+    real = request.path.relative_to(Path(__file__).parent).parts[0] in REAL
+    with contextlib.nullcontext() if real else split_zygotes():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _same_random_state():
     random.seed(0)
@@ -30,13 +43,25 @@ def _same_random_state():
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory):
-    """A cache of builds for all processes of a run: what torch compiles first takes some twenty seconds in each."""
+    """A cache of builds for all processes of a run, in which torch compiles into the user's own.
+
+    What it compiles first takes some twenty seconds, and that with every cache.
+    """
     base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
+    own = Settings.from_environment().cache / "baselines"
+    for place in (folder, own):
+        place.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (folder / "baselines").symlink_to(own)
+    return folder
 
 
 def pytest_configure():
-    """Where there is no C++ compiler, skip whatever comes to build C++: most tests do, far below what they name."""
+    """Keep all precompiled headers of a run, which builds with more flags than a user: each takes three seconds.
+
+    Where there is no C++ compiler, skip whatever comes to build C++: most tests do, far below what they name."""
+    _precompiled._KEPT = 64
     if not is_here("C++ compiler"):
         from kernelwright.languages.cpp import Cpp
 

@@ -23,6 +23,8 @@ from pathlib import Path
 
 PREPARED = ("torch", "numpy", "kernelwright.flow", "kernelwright.api.judge", "kernelwright.cli")
 """What is imported before the first fork."""
+JUDGES = "kernelwright.api.judge"
+"""Who imports it may judge: its zygotes need not import torch either."""
 STRANGER = ("torch", "torch._subclasses.fake_tensor", "numpy", "tvm_ffi")
 """The same for a program that is none of ours."""
 _PR_SET_PDEATHSIG = 1
@@ -90,10 +92,16 @@ def _serve() -> str:
     """Fork for each request, one after the other; only children leave this function, with `-m` or `-c`."""
     for name in sys.argv[1:]:
         __import__(name)
+    if JUDGES in sys.argv:
+        import split_zygotes  # next to this file
+
+        split_zygotes.import_ahead()
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
+            if JUDGES in sys.argv:
+                split_zygotes.inherit()
             _become(request)
             return str(request["option"])
         _, status = os.waitpid(child, 0)

@@ -101,8 +101,18 @@ def inputs_of(graph):
     return [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
 
 
-@pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("fixed", [True, False])
+LONG = {(True, "eight"), (False, "eight"), (False, "four")}
+"""Whether weights are fixed, and the vectors, where others stand for them."""
+
+
+@pytest.mark.parametrize(
+    ("fixed", "build"),
+    [
+        pytest.param(fixed, build, marks=pytest.mark.long if (fixed, build) in LONG else ())
+        for fixed in (True, False)
+        for build in BUILDS
+    ],
+)
 def test_printed_loops_mean_the_convolution(build, fixed):
     flags, cases = BUILDS[build]
     states = {case: state_of(case, fixed) for case in (cases if fixed else cases[:4])}

@@ -1,8 +1,9 @@
-"""The engine's libraries, asked for by several at once."""
+"""The engine's libraries, asked for by several at once, and what every kernel includes."""
 
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from kernelwright.executor import _native
 
@@ -24,3 +25,21 @@ def test_what_two_ask_for_at_once_is_built_once(monkeypatch, tmp_path):
         one, other = pool.map(ask, range(2))
     assert one == other and one.is_relative_to(tmp_path) and one.read_bytes() == b"a library"
     assert len(built) == 1 and [p.name for p in one.parent.iterdir()] == [one.name]
+
+
+def test_what_every_kernel_includes_is_compiled_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    real, done = _native.run_tool, []
+
+    def noted(words, **options):
+        done.append(
+            (words, real([*words, "-H"], **options))
+        )  # headers are listed, with ! where compiled before
+        return done[-1][1]
+
+    monkeypatch.setattr(_native, "run_tool", noted)
+    for number in (1, 2):
+        _native.kernel_library(f'#include "runtime.h"\nint number() {{ return {number}; }}\n')
+    gcc = Path(_native.compiler()).name == "g++"
+    assert sum("c++-header" in words for words, _ in done) == gcc
+    assert [line[0] for line in done[-1][1].output.splitlines()[:1]] == ["!" if gcc else "."]

@@ -64,8 +64,12 @@ def test_atomics_of_several_elements_add_each():
     assert total[8:].view(np.float16).tolist() == [16.0, 32.0, 16.0, 32.0]
 
 
-@pytest.mark.parametrize("k", [32, 16])
-@pytest.mark.parametrize(("ka", "kb"), [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2")])
+@pytest.mark.parametrize(("ka", "kb", "k"), [
+    ("e4m3", "e4m3", 16), ("e4m3", "e5m2", 32),
+    *(pytest.param(*given, marks=pytest.mark.long) for given in (
+        ("e4m3", "e4m3", 32), ("e5m2", "e5m2", 32), ("e5m2", "e5m2", 16), ("e4m3", "e5m2", 16),
+    )),
+])  # fmt: skip
 def test_matrices_of_fp8_are_multiplied_exactly(ka, kb, k):
     kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
     torch.manual_seed(k)

@@ -55,6 +55,9 @@ _CALLED: Final = re.compile(r"\b(\w+)(?:<\w+>)?\(")
 _ACCESS: Final = re.compile(r"\b(?:load|store)<uint(\d+)_t, (\d)>\(")
 _COMMON_BYTES: Final = (4, 8)
 """What loads and stores of the engine itself give a lane (`memory.cpp`); others are in `widths.cpp`."""
+_HEADERS: Final = ("runtime.h", "lanes.h", "reals.h")
+"""What the code of every kernel includes: the first, and by way of it the others."""
+_KERNEL_FLAGS: Final = ("-O2", f"-I{NATIVE}")
 _MORE_HEADERS: Final = ("tcgen05.h", "video.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
@@ -176,7 +179,7 @@ def parts_for(source: str) -> list[str]:
 
 def kernel_library(source: str) -> Path:
     """Return the file of a translated kernel, built where this machine has not built it yet; it is not loaded."""
-    used = ("lanes.h", "reals.h", "runtime.h", *(h for h in _MORE_HEADERS if f'"{h}"' in source))
+    used = (*sorted(_HEADERS), *(h for h in _MORE_HEADERS if f'"{h}"' in source))
     headers = b"".join((NATIVE / name).read_bytes() for name in used)
     return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
 
@@ -207,12 +210,22 @@ def _build_part(name: str, folder: Path, into: Path) -> None:
 
 def _build_kernel(source: str, folder: Path, into: Path) -> None:
     (folder / "kernel.cpp").write_text(source)
-    _compile(["-O2", f"-I{NATIVE}", str(folder / "kernel.cpp"), "-o", str(into)], folder)
+    readable = []
+    if Path(compiler()).name == "g++":
+        made_of = (" ".join(_KERNEL_FLAGS).encode(), *((NATIVE / name).read_bytes() for name in _HEADERS))
+        readable = [cached(key(b"headers", *made_of), _build_headers, suffix=".gch")]
+        (folder / f"{_HEADERS[0]}.gch").symlink_to(readable[0])
+    _compile([*_KERNEL_FLAGS, str(folder / "kernel.cpp"), "-o", str(into)], folder, readable)
 
 
-def _compile(words: list[str], folder: Path) -> None:
+def _build_headers(folder: Path, into: Path) -> None:
+    """Precompile what every translated kernel begins with: parsing it takes longer than most kernels."""
+    _compile([*_KERNEL_FLAGS, "-x", "c++-header", str(NATIVE / _HEADERS[0]), "-o", str(into)], folder)
+
+
+def _compile(words: list[str], folder: Path, readable: Sequence[Path] = ()) -> None:
     command = [compiler(), *_FLAGS, *words]
-    done = run_tool(command, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[NATIVE])
+    done = run_tool(command, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[NATIVE, *readable])
     if done.timed_out:
         raise MissingToolError(f"the C++ compiler did not end within {_BUILD_S:g} s")
     if done.returncode != 0:
@@ -270,15 +283,15 @@ def key(*parts: bytes) -> str:
     return digest.hexdigest()[:32]
 
 
-def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
-    """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole.
+def cached(name: str, build: Callable[[Path, Path], None], suffix: str = ".so") -> Path:
+    """Return a file of the build cache by its key, built in a folder of its own and renamed when it is whole.
 
     Who asks for one that another thread or process is building waits for it.
     """
     for prebuilt in _PREBUILT:
-        if (prebuilt / f"{name}.so").is_file():
-            return prebuilt / f"{name}.so"
-    path = Settings.from_environment().cache / "executor" / f"{name}.so"
+        if (prebuilt / f"{name}{suffix}").is_file():
+            return prebuilt / f"{name}{suffix}"
+    path = Settings.from_environment().cache / "executor" / f"{name}{suffix}"
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -289,7 +302,7 @@ def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.is_file():
             return path
-        made = Path(scratch) / "made.so"
+        made = Path(scratch) / f"made{suffix}"
         build(Path(scratch), made)
         made.replace(path)
         path.with_suffix(".lock").unlink(missing_ok=True)
