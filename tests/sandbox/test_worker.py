@@ -250,14 +250,16 @@ def test_memory_never_written_holds_poison(pool: Pool, count: int) -> None:
 
 
 def test_outputs_of_several_calls_lie_on_pages_that_are_there(pool: Pool) -> None:
-    """Else the first timed calls of a fresh worker take several times as long as the others."""
-    count, calls = 2_000_000, 4
-    with pool.worker(payload(f"import torch\ndef run(x): return torch.ones({count})\n")) as worker:
-        number = worker.bind((pool.arena.place(torch.ones(4)),), vector(count))
-        before = _page_faults(worker.pid)
-        worker.call([number] * calls)
-        touched = calls * count * 4 / resource.getpagesize()
-        assert _page_faults(worker.pid) - before < touched / 10
+    """Else the first timed calls of a fresh worker take several times as long as the others. A busy system may take
+    pages away: the best of three workers counts."""
+    count, calls, faults = 2_000_000, 4, list[int]()
+    for _ in range(3):
+        with pool.worker(payload(f"import torch\ndef run(x): return torch.ones({count})\n")) as worker:
+            number = worker.bind((pool.arena.place(torch.ones(4)),), vector(count))
+            before = _page_faults(worker.pid)
+            worker.call([number] * calls)
+            faults.append(_page_faults(worker.pid) - before)
+    assert min(faults) < calls * count * 4 / resource.getpagesize() / 10
 
 
 def _page_faults(pid: int) -> int:
