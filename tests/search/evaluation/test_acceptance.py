@@ -195,6 +195,19 @@ def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
     assert (found.stage, found.timing) == ("screen", None)
 
 
+def test_what_is_measured_leaves_time_to_confirm_it(judge, monkeypatch):
+    asked = {}
+
+    def measured(*_, phase, deadline_s, left_s, **__):
+        asked[phase] = deadline_s / left_s
+        return None, []
+
+    monkeypatch.setattr(judge._bench, "measure", measured)
+    monkeypatch.setattr(judge._bench, "start", lambda *_, **__: True)
+    judge.accept(*FAST, deadline_s=50.0)
+    assert 0.4 < asked["measure"] <= 0.51
+
+
 def test_what_was_precomputed_is_not_worked_out_again_and_is_a_stage_once(judge, monkeypatch):
     oracle = judge._oracle
     oracle._cases.clear()

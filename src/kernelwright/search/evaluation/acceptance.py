@@ -41,6 +41,8 @@ HARNESS_VERSION = 24
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
 _SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S, _SIZES_S = 20.0, 120.0, 40.0, 30.0, 40.0
+_MEASURED_SHARE = 0.5
+"""Part of the seconds left in which is measured: what is faster then needs as many to be confirmed."""
 _NOT_VETTED = frozenset({"endurance"})
 """Checks left to the acceptance: two seconds each, whatever the candidate."""
 _MOST_CONFIRM = 2
@@ -182,12 +184,11 @@ class Acceptance:
         before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it. `seeds`
         are drawn after loading; given ones must be kept from all candidates.
         """
-        stages, confirmation, timing = Stages(deadline_s), None, None
+        stages, confirmation, timing, refuted = Stages(deadline_s), None, None, None
         self._emit_isolation()
         contract = self._problem.task.contract
         verdict = self._admitted(self._verify(candidate, build, "full", stages, seeds), stages)
         self._bound(candidate, verdict)
-        refuted = None
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
             refuted, verdict = self._refuted(candidate, build, verdict, stages)
             timing = refuted
@@ -309,8 +310,7 @@ class Acceptance:
             return False
         known = {w.name: w for w in self._problem.task.workloads}
         new = tuple(bound(self._problem, known[b.workload], self._device, peaks, rates) for b in self._bounds)
-        moved = new != self._bounds
-        self._bounds = new
+        moved, self._bounds = new != self._bounds, new
         return moved
 
     def _verify(
@@ -349,7 +349,8 @@ class Acceptance:
         """Measure one phase; none where time was up before it began, others had the device, or it cannot be timed."""
         if untimed := self._untimed(candidate):
             return None, joined(verdict, [untimed])
-        limit_s = {"measure": _MEASURE_S, "confirm": _CONFIRM_S}.get(phase, _SCREEN_S)
+        limits_s = {"measure": min(_MEASURE_S, _MEASURED_SHARE * stages.left_s), "confirm": _CONFIRM_S}
+        limit_s = limits_s.get(phase, _SCREEN_S)
         chosen = self._workloads(phase, verdict, workloads)
         if phase != "prescreen":
             if not self._bench.ready(chosen):
