@@ -46,7 +46,7 @@ class Prototype:
         try:
             with _quiet():
                 taken_apart.dump(first)
-        except Exception as error:
+        except Exception as error:  # whatever a class of somebody's raises when it is taken apart
             raise NotWholeError from error
         self._written, self._parts = written.getvalue(), tuple(taken_apart.parts)
         homes = Counter(
@@ -54,8 +54,8 @@ class Prototype:
         )
         if any(count > 1 for count in homes.values()):
             raise NotWholeError("tensors that share memory would not in a copy")
-        state = first.state_dict(keep_vars=True).values()
-        self._replaced = frozenset(id(t) for t in state if _is_plain(t))
+        replaced = {id(t): t for t in first.state_dict(keep_vars=True).values() if _is_plain(t)}
+        self._replaced: tuple[torch.Tensor, ...] = tuple(replaced.values())
 
     def fresh(
         self, state: Mapping[str, torch.Tensor], *, spoilt: bool = False, wide: bool = False
@@ -71,12 +71,12 @@ class Prototype:
             NotWholeError: a class of it does not let itself be copied.
         """
         memo: dict[int, object] = {id(t): t for t in self._parts if not isinstance(t, torch.Tensor)}
-        memo |= {id(t): _like(t, spoilt=spoilt, wide=wide) for t in self._parts if id(t) in self._replaced}  # type: ignore[arg-type]  # only tensors are replaced
+        memo |= {id(t): _like(t, spoilt=spoilt, wide=wide) for t in self._replaced}
         try:
             with _quiet():
                 parts = [copy.deepcopy(part, memo) for part in self._parts]
                 made: torch.nn.Module = _Joined(io.BytesIO(self._written), parts).load()
-        except Exception as error:
+        except Exception as error:  # whatever a class of somebody's raises when it is copied
             raise NotWholeError from error
         made.load_state_dict(dict(state))
         return made.double() if wide else made

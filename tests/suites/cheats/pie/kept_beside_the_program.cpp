@@ -1,4 +1,4 @@
-// Keeps answers beside its own file.
+// Keeps answers next to its own file.
 #include <string>
 
 static const char* program;
