@@ -16,7 +16,7 @@ from kernelwright.measure._layout import Layout
 from kernelwright.measure._sequential import WARM_BLOCKS
 from kernelwright.measure._standing import Standing
 from kernelwright.measure._variants import Baselines, CandidateVariants
-from kernelwright.records import Candidate, SourceFile, Split
+from kernelwright.records import Block, Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, keeps_weights, load_task
 from kernelwright.verify import verify
@@ -390,7 +390,9 @@ def test_a_candidate_may_load_as_long_as_while_it_was_verified_if_the_run_has_th
 
 def test_a_slow_measurement_goes_on_to_its_first_look_if_the_run_has_the_time(bench, monkeypatch):
     monkeypatch.setattr(Bench, "_is_enough", lambda *_: False)
-    slow, now = SimpleNamespace(block=lambda _: SimpleNamespace(repeated=False)), time.monotonic()
+    times = {"candidate": 1.0, "eager": 2.0}
+    block = Block(workload="w", order=tuple(times), calls=1, times_us=times)
+    slow, now = SimpleNamespace(block=lambda _: block, leave=lambda _: None), time.monotonic()
     for phase, hard, rounds in (
         ("measure", 100, 8),
         ("confirm", 100, 8),

@@ -61,6 +61,7 @@ class Claim(Record):
                 "|---|---|---|---|---|---|---|",
                 *rows,
                 "",
+                *(f"{told}\n" for told in dict.fromkeys(map(_against, self.decisions)) if told),
                 *(
                     [f"The native op runs on {', '.join(self.native)}: no kernel was accepted there.", ""]
                     if self.native
@@ -95,3 +96,12 @@ class Claim(Record):
                 "",
             ]
         )
+
+
+def _against(decision: Decision) -> str:
+    """Name every baseline, the fastest first; empty where nothing was timed."""
+    if not decision.against:
+        return ""
+    ratios = sorted(decision.against.items(), key=lambda item: item[1])
+    told = ", ".join(f"{ratio:.2f} times as fast as {name}" for name, ratio in ratios)
+    return f"{decision.candidate} against each baseline, in the median: {told}."

@@ -9,7 +9,7 @@ Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 
 from ._bench import Bench
 from ._block_runner import Phase
-from ._decide import decide, refuted_before, settled, worth_confirming
+from ._decide import decide, left_out, refuted_before, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
 from ._startup import CANDIDATE
@@ -21,6 +21,7 @@ __all__ = [
     "Phase",
     "decide",
     "gates",
+    "left_out",
     "limits",
     "refuted_before",
     "settled",

@@ -33,9 +33,11 @@ from ._block_runner import (
 from ._carry_over import classes_of
 from ._content import Content
 from ._decide import confirmed, refuted, settled
+from ._estimate import blocks_of
 from ._gates import gates
 from ._layout import Layout, bytes_of
 from ._outputs import Tolerance, tolerance
+from ._racing import outpaced
 from ._sequential import (
     CONFIRM_BLOCKS,
     CONFIRM_LOOKS,
@@ -62,6 +64,8 @@ _AGAINST_ONE = frozenset({"prescreen", "sizes"})
 """Phases that time against the first baseline alone."""
 _TO_RANK = frozenset({"prescreen", "screen"})
 """Phases that only rank, by what is known already where it suffices, and from which later ones learn."""
+_RACED = frozenset({"measure", "confirm"})
+"""Phases in which a baseline is left out once another one outpaced it."""
 _FUTILE_ROUND = 3
 _LEAST_ROUNDS = {"measure": LOOKS[0], "confirm": CONFIRM_LOOKS[0]}
 """Rounds that are made, however long they take, if the run has the time: before the first look nothing is decided."""
@@ -261,6 +265,8 @@ class Bench(Resource):
         """Name the baselines that a phase is timed against; None for all."""
         if phase in _AGAINST_ONE:
             return self._baselines.names[:1]
+        if phase == "confirm":
+            return [name for name in self._baselines.names if name not in self._standing.outpaced]
         found = self._standing.contenders if phase == "screen" else None
         absent = found and any((name, w.name) in self._baselines.notes for name in found for w in workloads)
         return None if absent else found
@@ -316,8 +322,19 @@ class Bench(Resource):
                     repeated = blocks[-1].repeated
             if self._is_enough(number, phase, blocks, tried):
                 return
+            self._race(runners, phase, blocks)
             if time.monotonic() > ends.soft and number >= _LEAST_ROUNDS.get(phase, _FUTILE_ROUND):
                 return
+
+    def _race(self, runners: list[BlockRunner], phase: Phase, blocks: list[Block]) -> None:
+        """Leave out who was outpaced in the blocks so far, and for the confirmation to come."""
+        if phase not in _RACED:
+            return
+        slow = outpaced(blocks_of(blocks))
+        for runner in runners:
+            runner.leave(slow)
+        if phase == "measure":
+            self._standing.outpaced = frozenset(slow)
 
     def _is_enough(self, number: int, phase: Phase, blocks: list[Block], tried: int) -> bool:
         """Whether the rounds so far are enough for the phase."""

@@ -4,7 +4,7 @@ import copy
 import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
@@ -110,6 +110,10 @@ class BlockRunner:
         if variant.kept is not None and not variant.checked:
             self._check(variant, variant.kept)
         self.variants.append(variant)
+
+    def leave(self, names: Collection[str]) -> None:
+        """Leave variants out of the blocks to come."""
+        self.variants = [variant for variant in self.variants if variant.name not in names]
 
     def _check(self, variant: VariantWorker, seed: int) -> None:
         """Compare the result of a baseline that keeps its weights with the reference's for these weights.

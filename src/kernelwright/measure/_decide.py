@@ -26,6 +26,7 @@ from ..tasks import caveat
 from ._carry_over import CarryOver, Classes, carry_over
 from ._estimate import (
     Estimate,
+    against_all,
     against_the_fastest,
     baselines_of,
     blocks_of,
@@ -34,6 +35,7 @@ from ._estimate import (
     median_us,
     with_warm,
 )  # fmt: skip
+from ._racing import missing, outpaced
 from ._sequential import CONFIRM_LOOKS, WARM, share
 from ._startup import CANDIDATE, start_up
 
@@ -78,12 +80,16 @@ def decide(
     early = _without_timing(timing, verdict)
     if early is not None or timing is None:
         return early or _undecided(verdict, "time was up before it was timed")
-    by_workload = blocks_of(timing)
+    by_workload = blocks_of(timing.blocks)
     if not by_workload and (carried := refuted_before(timing, contract)).lost_on:
         return _lost(verdict, carried)
     baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
         return _undecided(verdict, "no undisturbed block holds both the candidate and a baseline")
+    if absent := missing(by_workload) or missing(blocks_of(confirmation.blocks if confirmation else ())):
+        return _undecided(
+            verdict, f"left out of some blocks, though perhaps the fastest: {', '.join(absent)}"
+        )
     error = (1 - contract.confidence) / 2
     rounds = min(len(blocks) for blocks in by_workload.values())
     spent = error * share(rounds)
@@ -117,6 +123,7 @@ def decide(
         baseline=hardest.baseline,
         speedup=_reported(by_workload, hardest, error),
         workloads=per_workload,
+        against=against_all(by_workload),
         time_us=geometric_mean(median_us(b, CANDIDATE) for b in by_workload.values()),
         bound_us=_bound_us(by_workload, bounds),
         blocks=sum(len(b) for b in by_workload.values()),
@@ -145,6 +152,13 @@ def _of_gpu(timing: Timing) -> tuple[str, ...]:
     return (EXACT,) if seen else (EXACT, NOT_HELD)
 
 
+def left_out(timing: Timing) -> set[str]:
+    """Name the baselines that a stored timing may lack in some of its blocks: those that another one outpaced."""
+    first, again = _parted(timing)
+    found = set(outpaced(blocks_of(first.blocks)))
+    return found | set(outpaced(blocks_of(again.blocks) if again else {}))
+
+
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
     """Split a stored timing into measurement and confirmation."""
     later = {"confirm", WARM}
@@ -157,8 +171,7 @@ def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
 
 def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool:
     """Whether the blocks so far are conclusive, so that measurement may stop."""
-    timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="")
-    by_workload = blocks_of(timing)
+    by_workload = blocks_of(blocks)
     baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
         return True
@@ -171,7 +184,7 @@ def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool
 def refuted_before(timing: Timing, contract: Contract) -> CarryOver:
     """Weigh the blocks on the confirm workload that refused an earlier candidate, before all else is measured."""
     error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
-    return carry_over(blocks_of(timing, refuter=True), timing.classes, contract, error, ())
+    return carry_over(blocks_of(timing.blocks, refuter=True), timing.classes, contract, error, ())
 
 
 def _lost(verdict: Verdict, carried: CarryOver) -> Decision:
@@ -203,7 +216,7 @@ def refuted(
     blocks: Sequence[Block], searched: set[str], contract: Contract, classes: Classes | None = None
 ) -> bool:
     """Whether the blocks of a confirmation so far rule out a gain, so that it may stop."""
-    found = blocks_of(Timing(variants=(), blocks=tuple(blocks), cache="", device=""))
+    found = blocks_of(blocks)
     again = {n: b for n, b in found.items() if n in searched}
     new = {n: b for n, b in found.items() if n not in searched}
     error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
@@ -299,7 +312,7 @@ def _confirm(
     error: float,
 ) -> tuple[bool, str, CarryOver]:
     """Check whether the confirmation agrees; return that, a remark, and whether the gain carries over."""
-    blocks = blocks_of(confirmation) if confirmation else {}
+    blocks = blocks_of(confirmation.blocks) if confirmation else {}
     if confirmation is None or not blocks:
         return False, "faster, not yet confirmed in a fresh process", CarryOver()
     baselines = baselines_of(blocks)
@@ -319,7 +332,7 @@ def _confirm(
 
 def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
     """Flag a candidate whose median is below the device's bound."""
-    blocks = blocks_of(timing)
+    blocks = blocks_of(timing.blocks)
     least = {b.workload: b.time_us * (1 - b.slack) for b in bounds}
     fast = any(median_us(b, CANDIDATE) < least.get(name, 0.0) for name, b in blocks.items())
     return ("faster-than-physics",) if fast else ()

@@ -5,7 +5,7 @@ Does not cover: the decision; that is `_decide`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -25,13 +25,13 @@ class Estimate:
     workloads: tuple[WorkloadDecision, ...]
 
 
-def blocks_of(timing: Timing, *, warm: bool = False, refuter: bool = False) -> dict[str, list[Block]]:
+def blocks_of(timed: Sequence[Block], *, warm: bool = False, refuter: bool = False) -> dict[str, list[Block]]:
     """Return the blocks that count, by workload, in the order measured.
 
     Or the extra ones with warm caches, or those on the workload that refused an earlier candidate.
     """
     found: dict[str, list[Block]] = {}
-    for block in timing.blocks:
+    for block in timed:
         asked = warm == (block.phase == WARM) and refuter == (block.phase == REFUTER)
         if not block.repeated and CANDIDATE in block.times_us and asked:
             found.setdefault(block.workload, []).append(block)
@@ -40,7 +40,7 @@ def blocks_of(timing: Timing, *, warm: bool = False, refuter: bool = False) -> d
 
 def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tuple[WorkloadDecision, ...]:
     """Add the warm-cache ratios to a decision on cold caches."""
-    warm = blocks_of(timing, warm=True) if timing else {}
+    warm = blocks_of(timing.blocks, warm=True) if timing else {}
     ratios = {
         w.workload: median(_log_ratios(warm[w.workload], w.baseline))
         for w in decided
@@ -52,10 +52,20 @@ def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tup
     )
 
 
-def baselines_of(by_workload: dict[str, list[Block]]) -> list[str]:
+def baselines_of(by_workload: Mapping[str, Sequence[Block]]) -> list[str]:
     """Name the variants, other than the candidate, that ran in every block that counts."""
     variants = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
     return sorted(set.intersection(*variants) - {CANDIDATE}) if variants else []
+
+
+def against_all(by_workload: Mapping[str, Sequence[Block]]) -> dict[str, float]:
+    """Return the ratio of every baseline's time to the candidate's, each over the blocks that it ran in."""
+    ran = [set().union(*(b.times_us for b in blocks)) for blocks in by_workload.values()]
+    found: dict[str, float] = {}
+    for name in sorted(set.intersection(*ran) - {CANDIDATE}) if ran else []:
+        both = [[b for b in blocks if name in b.times_us] for blocks in by_workload.values()]
+        found[name] = math.exp(sum(median(_log_ratios(blocks, name)) for blocks in both) / len(both))
+    return found
 
 
 def estimate(

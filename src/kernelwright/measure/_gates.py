@@ -67,9 +67,10 @@ def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Findin
         return Finding(check=check, status=CheckStatus.UNKNOWN, message=message)
     for (workload, _), blocks in by_workload.items():
         for variant in sorted(set(blocks[0].times_us) - {CANDIDATE}):
-            if any(variant not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):
+            both = [b for b in blocks if variant in b.times_us]
+            if any(variant not in b.fetch_us or CANDIDATE not in b.fetch_us for b in both):
                 continue
-            clocks = ([spent(b) for b in blocks] for spent in (_wall_us, _processor_us))
+            clocks = ([spent(b) for b in both] for spent in (_wall_us, _processor_us))
             if any(_put_off(clock, variant) for clock in clocks):
                 return Finding(
                     check=check,

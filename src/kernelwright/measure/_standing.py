@@ -29,6 +29,8 @@ class Standing:
         self._best_us: dict[str, float] = {}
         self.contenders: frozenset[str] | None = None
         """The baselines that may be the fastest somewhere; None while that is not known."""
+        self.outpaced: frozenset[str] = frozenset()
+        """The baselines that were outpaced while the last candidate was measured."""
 
     @property
     def hopeless_us(self) -> dict[str, float]:

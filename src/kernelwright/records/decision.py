@@ -120,6 +120,8 @@ class Decision(Record):
     """Geometric mean over workloads; None if nothing was timed."""
     workloads: tuple[WorkloadDecision, ...] = ()
     """One entry per workload."""
+    against: dict[str, float] = {}
+    """The median ratio of every baseline's time to the candidate's; of those outpaced by another, over few blocks."""
     time_us: float = 0.0
     """Geometric mean of the candidate's medians."""
     bound_us: float = 0.0

@@ -120,6 +120,14 @@ def test_a_range_that_was_opened_comes_last_and_the_sheet_shows_its_evidence(pac
     assert "declines, so that the native op is kept, at: n 3" in sheet
 
 
+def test_the_sheet_names_every_baseline_the_fastest_first(pack):
+    one = accepted({"a": 50.0})
+    against = one.decision.model_copy(update={"against": {"eager": 5.5, "compile": 1.4}})
+    _, claim = pack(planted_task(workloads={"a": 4}), one.model_copy(update={"decision": against}))
+    told = "against each baseline, in the median: 1.40 times as fast as compile, 5.50 times as fast as eager."
+    assert claim.to_markdown().count(told) == 1
+
+
 def test_an_opened_range_never_holds_a_size_on_which_the_kernel_was_slower(pack):
     task = planted_task(workloads={"a": 4, "b": 8})
     one = accepted({"a": 50.0, "b": 50.0}, slower={"b"})

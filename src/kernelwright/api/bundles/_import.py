@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ...errors import InputError
-from ...measure import CANDIDATE, decide
+from ...measure import CANDIDATE, decide, left_out
 from ...records import (
     Bound,
     Budget,
@@ -176,8 +176,10 @@ def _check_blocks(found: Evaluation, bundle: Bundle, task: Task, returned: Retur
     for name in () if early else served:
         if name not in timed:
             raise InputError(f"the records hold no block of workload {name} for candidate {key}; {_RUN_IT}")
+    slow = left_out(timing)
     for block in timing.blocks:
-        wanted = {CANDIDATE, *(b for b in bundle.baselines if (b, block.workload) not in returned.absent)}
+        absent = {b for b in bundle.baselines if (b, block.workload) in returned.absent}
+        wanted = {CANDIDATE, *bundle.baselines} - absent - slow
         times = [block.times_us.get(name, math.nan) for name in wanted]
         if set(block.order) != set(block.times_us) or not all(math.isfinite(t) and t > 0 for t in times):
             raise InputError(
