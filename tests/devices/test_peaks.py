@@ -162,3 +162,18 @@ def test_gpu_peaks_come_from_events_and_the_spec_fills_in(monkeypatch: pytest.Mo
     assert values["tensor-bfloat16"].source.startswith("measured"), (
         "a measured rate stands before a published one"
     )
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.3, 1), (0.0, 8)])
+def test_what_takes_long_is_timed_once(seconds, calls, monkeypatch):
+    clock, made = [0.0], []
+
+    def run():
+        made.append(1)
+        clock[0] += seconds or 0.01 * len(made)
+
+    monkeypatch.setattr(_cpu_peaks.time, "perf_counter", lambda: clock[0])
+    assert _cpu_peaks._least_seconds(run) == pytest.approx(seconds or 0.03), (
+        "the second of those after the first"
+    )
+    assert len(made) == calls
