@@ -192,6 +192,14 @@ def test_the_hardest_baseline_is_told_to_be_no_choice_where_weights_change(froze
     assert ("compile-freezing builds the weights in" in found.reason) == told
 
 
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_baseline_builds_in_what_weights_there_are(weights):
+    measured = timing(blocks({"eager": 1.3, "openvino": 1.2})).model_copy(update={"weights": weights})
+    found = decide(measured, verdict(), [], CONTRACT)
+    assert found.baseline == "openvino"
+    assert ("builds the weights in" in found.reason) == weights
+
+
 @pytest.mark.parametrize(("start_us", "named"), [(1e4, False), (1e9, True)])
 def test_a_start_that_does_not_pay_back_is_named(start_us, named):
     variants = tuple(

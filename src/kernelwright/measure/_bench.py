@@ -235,6 +235,7 @@ class Bench(Resource):
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",
             device=self.device.fingerprint,
             classes=self._classes(workloads),
+            weights=any(w.state for w in workloads),
         )
         return timing, findings + (
             gates(timing, self.pool.threads, self.problem.task.contract) if blocks else []

@@ -112,7 +112,7 @@ def decide(
     start = start_up(variants, hardest.baseline, sum(gains) / len(gains))
     if status is DecisionStatus.IMPROVED and start and (start.payback_calls or 0) > contract.payback_calls:
         reason = f"{reason}; its start-up pays back after {start.payback_calls} calls only"
-    if remark := caveat(hardest.baseline):
+    if timing.weights and (remark := caveat(hardest.baseline)):
         reason = f"{reason}; {remark}"
     if alarms:
         status, reason = DecisionStatus.UNKNOWN, f"too good to be true: {', '.join(alarms)}"

@@ -96,6 +96,8 @@ class Timing(Record):
     others use it."""
     others: int = 0
     """Other processes that had the GPU open then, as far as its driver tells."""
+    weights: bool = True
+    """Whether the task owns weights, which some baselines build in."""
     classes: dict[str, str] = {}
     """How a confirm workload differs from the search workloads: `size`, `layout`, `value regime`."""
 

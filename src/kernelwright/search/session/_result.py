@@ -292,7 +292,8 @@ def result_of(
     )
     result = _of_package(result, served, outcome.workloads) if served else result
     known = [c for e in served.values() for c in e.decision.caveats]
-    words = dict.fromkeys(filter(None, (caveat(result.baseline or ""), *known)))
+    weights = best is None or best.timing is None or best.timing.weights
+    words = dict.fromkeys(filter(None, (caveat(result.baseline or "") if weights else "", *known)))
     return result.model_copy(update={"caveat": "; ".join(words)})
 
 
