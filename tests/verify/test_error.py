@@ -40,6 +40,18 @@ def test_one_wrong_element_fails_although_all_others_are_right():
     assert (found.kind, found.wrong) == ("element", 1)
 
 
+def test_who_only_asks_whether_it_is_right_stops_at_the_first_chunk_that_is_not():
+    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(3))
+    native = torch.softmax(x, -1)
+    ruler = output_tolerance(torch.softmax(x.double(), -1), native, Contract())
+    late = native.clone()
+    late[-1, -1] *= 1.5
+    assert error_against(native, ruler, brief=True).ok
+    assert not error_against(late, ruler, brief=True).ok
+    whole, brief = (error_against(native * 2, ruler, brief=b).wrong for b in (False, True))
+    assert 0 < brief <= whole / 4
+
+
 def test_tiny_elements_that_are_flushed_show_in_norm():
     x = torch.randn(64, 256, generator=torch.Generator().manual_seed(2))
     x[:, ::2] *= 1e-9

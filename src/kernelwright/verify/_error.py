@@ -83,7 +83,11 @@ class Comparison:
 
 
 def error_against(
-    output: torch.Tensor, tolerance: OutputTolerance, arguments: Sequence[torch.Tensor] = ()
+    output: torch.Tensor,
+    tolerance: OutputTolerance,
+    arguments: Sequence[torch.Tensor] = (),
+    *,
+    brief: bool = False,
 ) -> Comparison:
     """Compare one output, of the right shape and dtype, with what is expected.
 
@@ -92,6 +96,7 @@ def error_against(
         tolerance: What is allowed, from `output_tolerance`.
         arguments: The call's tensor arguments; where an integer output turns out to be the index of an
             extreme value of one of them, an index of an equal value is as good.
+        brief: Whether to stop at the first few elements that are wrong, for who only asks whether it is right.
     """
     if tolerance.unit is None or tolerance.allowed is None:
         wrong = integers_wrong(output, tolerance.native, arguments)
@@ -101,6 +106,8 @@ def error_against(
     total, half = _Tally(), output.dtype.itemsize == 2
     for start in range(0, output.numel(), _CHUNK):
         _tally(total, output, tolerance, slice(start, start + _CHUNK))
+        if brief and (total.misplaced or total.wrong or (tolerance.exact and total.different)):
+            break
     norm = math.sqrt(total.squares / max(1, output.numel())) / tolerance.norm_limit
     common = abs(total.slope) / tolerance.common.limit if tolerance.common else 0.0
     if total.misplaced:

@@ -118,6 +118,6 @@ def _shown(trial: Trial, before: Case, case: Case, change: Change) -> Case | Non
         both = list(zip(before.outputs, other.outputs, strict=True))
         if not other.usable or any(b.finite and not o.finite for b, o in both):
             continue
-        if not all(error_against(b.output, o, case.tensors).ok for b, o in both):
+        if not all(error_against(b.output, o, case.tensors, brief=True).ok for b, o in both):
             return replace(other, closer=None)  # the same inputs: what is allowed hardly changes
     return None
