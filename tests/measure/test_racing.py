@@ -104,6 +104,13 @@ def test_a_race_leaves_out_of_the_blocks_to_come_and_of_the_confirmation():
     Bench._race(bench, [runner], "measure", slow)
     assert [v.name for v in runner.variants] == ["candidate", "compile"]
     assert list(Bench._opponents(bench, [], "confirm")) == ["compile"]
+    bench._standing.contenders = frozenset({"eager", "compile"})
+    Bench._race(bench, [], "measure", slow)
+    assert list(Bench._opponents(bench, [], "confirm")) == ["eager", "compile"], (
+        "near in a screening, and now far"
+    )
+    bench._standing.contenders = None
+    Bench._race(bench, [], "measure", slow)
     Bench._race(bench, [], "measure", slow[:1])
     assert list(Bench._opponents(bench, [], "confirm")) == ["eager", "compile"], (
         "another candidate, another race"

@@ -328,10 +328,10 @@ class Bench(Resource):
                 return
 
     def _race(self, runners: list[BlockRunner], phase: Phase, blocks: list[Block]) -> None:
-        """Leave out who was outpaced in the blocks so far, and for the confirmation to come."""
+        """Leave out who was outpaced so far, and was no contender in a screening; of the confirmation to come too."""
         if phase not in _RACED:
             return
-        slow = outpaced(blocks_of(blocks))
+        slow = set(outpaced(blocks_of(blocks))) - (self._standing.contenders or set())
         for runner in runners:
             runner.leave(slow)
         if phase == "measure":
