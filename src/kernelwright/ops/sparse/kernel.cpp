@@ -4,6 +4,7 @@
 #include "vector.h"
 
 #include <atomic>
+#include <limits>
 
 #include "csr.h"
 #include "spgemm.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
 constexpr int64_t kTogether = 1 << 14;  // results of rows that meet all columns in turn
+constexpr int64_t kLooked = 1024;   // entries whose columns are looked at together
 constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
@@ -40,34 +42,41 @@ KW_INLINE void multiply_columns(const Csr<I>& m, const float* values, const floa
   }
 }
 
-// Whether every column was one of the matrix; others count as nothing.
+// Whether some columns are all columns of the matrix: neither they nor what is left to the last one has a sign.
+template <class I> KW_INLINE bool within(const I* col, int64_t count, int64_t columns) {
+  typedef typename std::make_unsigned<I>::type Unsigned;
+  const Unsigned last = static_cast<Unsigned>(std::min<int64_t>(columns - 1, std::numeric_limits<I>::max()));
+  Unsigned signs = 0;
+  for (int64_t e = 0; e < count; ++e) signs |= static_cast<Unsigned>(col[e]) | (last - static_cast<Unsigned>(col[e]));
+  return static_cast<I>(signs) >= 0;
+}
+
+// Whether every column was one of the matrix; where it was not, rows are left out. Columns are looked at by vectors, as
+// many as stay in the first cache until they are used.
 template <class I> bool multiply_vector(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
                                         int64_t end) {
-  typedef typename std::make_unsigned<I>::type Unsigned;
-  bool bad = false;
-  const auto term = [&](int64_t e) KW_INLINED {
-    const bool outside = static_cast<Unsigned>(m.col[e]) >= static_cast<Unsigned>(m.columns);
-    bad |= outside;
-    return values[e] * x[outside ? 0 : m.col[e]];
-  };
-  int64_t e = m.crow[begin];
-  if (m.crow[end] - e < kShort * (end - begin)) {  // each loop's end is a guess that fails about once a row
-    for (int64_t r = begin; r < end; ++r) {
-      float sum = 0.0f;
-      for (const int64_t last = m.crow[r + 1]; e < last; ++e) sum += term(e);
-      out[r] = sum;
-    }
-    return !bad;
-  }
+  const bool brief = m.crow[end] - m.crow[begin] < kShort * (end - begin);
+  int64_t e = m.crow[begin], seen = e;
   for (int64_t r = begin; r < end; ++r) {
     const int64_t last = m.crow[r + 1];
+    if (last > seen) {
+      const int64_t until = std::min<int64_t>(std::max(last, seen + kLooked), m.crow[end]);
+      if (!within(m.col + seen, until - seen, m.columns)) return false;
+      seen = until;
+    }
+    if (brief) {  // each loop's end is a guess that fails about once a row
+      float sum = 0.0f;
+      for (; e < last; ++e) sum += values[e] * x[m.col[e]];
+      out[r] = sum;
+      continue;
+    }
     float sum[4] = {};
     for (; e + 4 <= last; e += 4)
-      for (int i = 0; i < 4; ++i) sum[i] += term(e + i);
-    for (; e < last; ++e) sum[0] += term(e);
+      for (int i = 0; i < 4; ++i) sum[i] += values[e + i] * x[m.col[e + i]];
+    for (; e < last; ++e) sum[0] += values[e] * x[m.col[e]];
     out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-  return !bad;
+  return true;
 }
 
 // Whether a few rows, at three places, meet rows of x that lie together and in a near cache; of unsorted ones it is a guess.
