@@ -23,7 +23,7 @@ __all__ = ["KINDS", "Special", "called", "special_calls"]
 KINDS = ("NaN", "infinity", "minus infinity", "signed zeros", "subnormals")
 """What is drawn. The first three are put in a few places, the others in an eighth of all."""
 _INFINITE = {"NaN": math.nan, "infinity": math.inf, "minus infinity": -math.inf}
-_MOST, _LEAST = 1 << 15, 48
+_MOST, _LEAST = 1 << 13, 48
 """Most elements of a workload, and least of its largest float argument, if there is such a workload."""
 _PLACES = 512
 """One place in so many holds what is not finite, and one at least."""
@@ -55,7 +55,7 @@ class Special:
         return "; ".join(f"result {i}: {one.message}" for i, one in enumerate(found) if not one.ok)
 
 
-def special_calls(task: Task, cases: ops.Cases, *, workloads: int = 3, seed: int = 0) -> Iterator[Special]:
+def special_calls(task: Task, cases: ops.Cases, *, workloads: int = 2, seed: int = 0) -> Iterator[Special]:
     """Draw each kind of special value in each float argument of an op, on some of its small workloads.
 
     Arguments of `cases.undefined` get signed zeros and subnormals alone, those of `cases.no_infinity` NaN too.
