@@ -4,6 +4,7 @@
 #include "vector.h"
 
 #include <atomic>
+#include <cstring>
 #include <limits>
 
 #include "csr.h"
@@ -15,8 +16,7 @@ namespace {
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
 constexpr int64_t kTogether = 1 << 14;  // results of rows that meet all columns in turn
-constexpr int64_t kLooked = 1024;   // entries whose columns are looked at together
-constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
+constexpr int64_t kShort = 12;      // entries of rows, in the mean, that are summed one by one
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
 template <int N, class I, class Lanes>
@@ -42,41 +42,55 @@ KW_INLINE void multiply_columns(const Csr<I>& m, const float* values, const floa
   }
 }
 
-// Whether some columns are all columns of the matrix: neither they nor what is left to the last one has a sign.
-template <class I> KW_INLINE bool within(const I* col, int64_t count, int64_t columns) {
+// Whether N columns are all columns of the matrix: neither they nor what is left to the last one has a sign.
+template <int N, class I> KW_INLINE bool within(const I* col, int64_t columns) {
   typedef typename std::make_unsigned<I>::type Unsigned;
+  typedef Unsigned Vector __attribute__((vector_size(N * sizeof(I))));
+  typedef I Signs __attribute__((vector_size(N * sizeof(I))));
   const Unsigned last = static_cast<Unsigned>(std::min<int64_t>(columns - 1, std::numeric_limits<I>::max()));
-  Unsigned signs = 0;
-  for (int64_t e = 0; e < count; ++e) signs |= static_cast<Unsigned>(col[e]) | (last - static_cast<Unsigned>(col[e]));
-  return static_cast<I>(signs) >= 0;
+  Vector c;
+  std::memcpy(&c, col, sizeof c);
+  const Signs wrong = (Signs)(c | (last - c)) < 0;
+#if defined(__AVX__)
+  if constexpr (sizeof wrong == 32) return _mm256_movemask_pd((__m256d)wrong) == 0;
+  else return _mm_movemask_ps((__m128)wrong) == 0;
+#else
+  I any = 0;
+  for (int i = 0; i < N; ++i) any |= wrong[i];
+  return any == 0;
+#endif
 }
 
-// Whether every column was one of the matrix; where it was not, rows are left out. Columns are looked at by vectors, as
-// many as stay in the first cache until they are used.
+// Whether every column was one of the matrix; others count as nothing.
 template <class I> bool multiply_vector(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
                                         int64_t end) {
-  const bool brief = m.crow[end] - m.crow[begin] < kShort * (end - begin);
-  int64_t e = m.crow[begin], seen = e;
+  typedef typename std::make_unsigned<I>::type Unsigned;
+  bool bad = false;
+  const auto term = [&](int64_t e) KW_INLINED {
+    const bool outside = static_cast<Unsigned>(m.col[e]) >= static_cast<Unsigned>(m.columns);
+    bad |= outside;
+    return values[e] * x[outside ? 0 : m.col[e]];
+  };
+  int64_t e = m.crow[begin];
+  if (m.crow[end] - e < kShort * (end - begin)) {  // each loop's end is a guess that fails about once a row
+    for (int64_t r = begin; r < end; ++r) {
+      float sum = 0.0f;
+      for (const int64_t last = m.crow[r + 1]; e < last; ++e) sum += term(e);
+      out[r] = sum;
+    }
+    return !bad;
+  }
   for (int64_t r = begin; r < end; ++r) {
     const int64_t last = m.crow[r + 1];
-    if (last > seen) {
-      const int64_t until = std::min<int64_t>(std::max(last, seen + kLooked), m.crow[end]);
-      if (!within(m.col + seen, until - seen, m.columns)) return false;
-      seen = until;
-    }
-    if (brief) {  // each loop's end is a guess that fails about once a row
-      float sum = 0.0f;
-      for (; e < last; ++e) sum += values[e] * x[m.col[e]];
-      out[r] = sum;
-      continue;
-    }
     float sum[4] = {};
-    for (; e + 4 <= last; e += 4)
+    for (; e + 4 <= last; e += 4) {
+      if (!within<4>(m.col + e, m.columns)) return false;
       for (int i = 0; i < 4; ++i) sum[i] += values[e + i] * x[m.col[e + i]];
-    for (; e < last; ++e) sum[0] += values[e] * x[m.col[e]];
+    }
+    for (; e < last; ++e) sum[0] += term(e);
     out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-  return true;
+  return !bad;
 }
 
 // Whether a few rows, at three places, meet rows of x that lie together and in a near cache; of unsorted ones it is a guess.
