@@ -62,7 +62,7 @@ _ONE_TEXT = "the text of one kernel, which is read as a whole"
 LONG = {
     ("ops/loss/triton.py", "_render"): _ONE_TEXT,
     ("ops/gemm/triton.py", "_render"): _ONE_TEXT,
-    ("ops/attention/gpu.triton.py", "share"): "one kernel, which is read as a whole",
+    ("ops/attention/gpu_decode.triton.py", "share"): "one kernel, which is read as a whole",
     (
         "testing/_model.py",
         "_handler",

@@ -1,6 +1,6 @@
 """Products with sparse matrices against torch's own (MKL) and scipy's.
 
-    python -m benchmarks.ops.sparse [--only spgemm] [--threads 1] [--rounds 9] [--out rows.jsonl]
+    python -m benchmarks.ops.sparse [--only "spmm 1 column"] [--threads 1] [--rounds 9] [--out rows.jsonl]
 
 Matrices have their entries anywhere (`random`), near the diagonal (`band`), or as a graph of power-law degrees
 (`graph`); sizes are rows x columns x entries a row, and x columns of what is dense. Neither torch nor scipy sorts the
@@ -64,7 +64,9 @@ def cases(only: str) -> Iterator[Case]:
         a = made(kind, rows, columns, each)
         name = f"{kind} {rows}x{columns}x{each}"
         theirs = in_scipy(a)
-        for width in WIDTHS if only in "spmm" else ():
+        for width in WIDTHS:
+            if only not in f"spmm {width} columns":
+                continue
             x = torch.randn(columns, width)
             dense = x.numpy()
             yield Case("spmm", f"{name} x{width}", "float32", {

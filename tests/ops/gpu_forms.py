@@ -1,8 +1,13 @@
-"""Forms for GPUs in Triton's interpreter, in a process of its own: `python -m tests.ops.gpu_forms lowbit`."""
+"""Forms for GPUs in a process of its own, interpreted: `TRITON_INTERPRET=1 python -m tests.ops.gpu_forms odd`.
+
+`python -m tests.ops.gpu_forms odd executed` has Triton compile them for sm_80 instead, and the PTX executed.
+"""
 
 import copy
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +98,38 @@ def optim() -> None:
                 torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
-def odd() -> None:
+def decode() -> None:
+    """Hold decode with a cache of codes and scales of groups of columns to float64."""
+    form = forms_of(Path(str(ops.attention.__file__)).parent)[0]["attention_decode"]
+    torch.manual_seed(0)
+    for bits, dtype, (inner, of_keys), (columns, of_values), window in (
+        (8, torch.float32, (64, 32), (96, 32), 0), (4, torch.float16, (96, 32), (64, 64), 20),
+        (4, torch.float32, (32, 32), (128, 128), 0), (8, torch.float16, (128, 128), (32, 32), 7),
+    ):  # fmt: skip
+        q = torch.randn(3, 6, inner).to(dtype)
+        k, k_scales = ops.attention.quantize(torch.randn(5, 16, 2, inner) * 3, bits, of_keys)
+        v, v_scales = ops.attention.quantize(torch.randn(5, 16, 2, columns), bits, of_values)
+        v_scales[4, 3, 1, 0] = torch.nan
+        lengths, pages = (
+            torch.tensor(x, dtype=torch.int32) for x in ([40, 1, 33], [[3, 0, 2], [1, 9, 9], [0, 2, 4]])
+        )
+        rest = (None, None, window, inner**-0.5, 0.0)
+        given = (q, k, v, lengths, pages, k_scales, v_scales, *rest)
+        assert form.serves(*given) is None
+        exact = ops.attention.reference.decode(
+            q.double(), k, v, lengths, pages.clamp(max=4), k_scales, v_scales, *rest
+        )
+        for mine, right in zip(form.run(*given), exact, strict=True):
+            near = 2e-3 if dtype is torch.float16 else 2e-5
+            torch.testing.assert_close(mine.double(), right, rtol=near, atol=near, equal_nan=True)
+
+
+def odd(cases: tuple[Callable[..., "_Calls"], ...] = ()) -> None:
     """Hold forms to references where numbers are infinite or NaN, next to lanes of tiles that stand for nothing."""
     torch.manual_seed(0)
     inf, nan = torch.inf, torch.nan
     said = []
-    for case in (_odd_scans, _odd_attention, _odd_decode, _odd_losses, _odd_centroids):
+    for case in cases or (_odd_scans, _odd_attention, _odd_decode, _odd_losses, _odd_centroids):
         for number, (op, arguments) in enumerate(case(inf, nan)):
             (family,) = (
                 f for f in ("scan", "attention", "loss", "logits", "kmeans") if op.startswith(_PREFIX[f])
@@ -180,5 +211,27 @@ def _odd_centroids(inf: float, nan: float) -> _Calls:
     yield "kmeans_assign", (x, torch.rand(17, 3) + 0.1, None)
 
 
+@contextmanager
+def executed() -> Iterator[None]:
+    """Compile launches for sm_80 and execute the PTX; what its sanitiser finds is an error."""
+    from kernelwright.executor import Options
+    from kernelwright.executor.triton import executing
+
+    assert "TRITON_INTERPRET" not in os.environ
+    with executing(options=Options(deadline_s=100)) as runs:
+        yield
+    assert runs
+    assert [(run.status, [str(f) for f in run.findings]) for run in runs] == [("ok", [])] * len(runs)
+
+
+def scan() -> None:
+    """Hold scans alone to references where numbers are infinite or NaN."""
+    odd((_odd_scans,))
+
+
 if __name__ == "__main__":
-    {"lowbit": lowbit, "loss": loss, "optim": optim, "odd": odd}[sys.argv[1]]()
+    named = {"lowbit": lowbit, "loss": loss, "optim": optim, "decode": decode, "scan": scan, "odd": odd}[
+        sys.argv[1]
+    ]
+    with executed() if sys.argv[2:] == ["executed"] else nullcontext():
+        named()

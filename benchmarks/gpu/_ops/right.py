@@ -14,6 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,18 @@ import torch
 
 from kernelwright import ops
 from kernelwright.api.ops import cases_of, task_of
+from kernelwright.api.special_values import special_calls
 from kernelwright.ops._core.gpu import forms_of
 from kernelwright.records import Workload
 from kernelwright.tasks import Problem
+from kernelwright.tasks.inputs.regimes import LONE, SPECIAL, kind_of
 from kernelwright.verify import Oracle, error_against
 
 MOST = 1 << 26
 """Elements of arguments beyond which a workload is left out."""
 Judged = Callable[[Sequence[torch.Tensor]], bool]
+NOT_FINITE = frozenset({SPECIAL, *LONE})
+"""Regimes with NaN and infinities, of which no share leaves a workload out."""
 UNSURE = frozenset({"kmeans_assign", "kmeans_step", "logits_top", "moe_gate", "embedding_bag"})
 """Ops whose whole numbers may differ where numbers are nearly equal; at most one in 500 may."""
 
@@ -132,7 +137,9 @@ class Family:
         queues = []
         for cases in cases_of(self.name):
             problem = Problem(task_of(self.name, cases))
-            queues.append((cases, problem, list(problem.task.workloads[share::shares])))
+            among = problem.task.workloads
+            odd = [w for i, w in enumerate(among) if i % shares != share and kind_of(w.regime) in NOT_FINITE]
+            queues.append((cases, problem, [*odd, *among[share::shares]]))
         while any(left for _, _, left in queues):
             for cases, problem, left in queues:
                 if left:
@@ -148,6 +155,18 @@ class Family:
                             list(inputs),
                             partial(judged, problem, workload, inputs),
                         )
+
+    def special(self, share: int, shares: int) -> Iterator[tuple[str, str, list[Any], Judged]]:
+        """Yield the same of calls with special values in one argument, which cases of restricted values have too."""
+        for cases in cases_of(self.name):
+            if cases.op not in self.forms:
+                continue
+            drawn = islice(special_calls(task_of(self.name, cases), cases, workloads=2), share, None, shares)
+            for one in drawn:
+                odd = self.device == "cpu" and one.case.tensors[0].dtype is torch.bfloat16
+                if one.judged and not odd:
+                    name = f"{one.workload}, {one.kind} in {one.argument}"
+                    yield cases.op, name, list(one.inputs), lambda found, one=one: not one.wrong(found)
 
     def one(self, op: str, arguments: list[Any], judge: Judged) -> dict[str, Any]:
         """Call an op on one workload and compare."""
@@ -346,7 +365,9 @@ def main() -> int:
             print(json.dumps(row), flush=True)
     family = Family(options.family, options.device, until)
     rest = 0
-    for op, workload, arguments, judge in family.workloads(*options.share):
+    for op, workload, arguments, judge in chain(
+        family.workloads(*options.share), family.special(*options.share)
+    ):
         if time.monotonic() > until:
             rest += 1
             continue

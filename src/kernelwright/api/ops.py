@@ -18,6 +18,7 @@ from ..tasks import Problem
 from ..tasks.forms import own
 from ..verify import Admission, admit
 from .judge import judge
+from .special_values import called, special_calls
 
 __all__ = [
     "Verified", "candidate_of", "cases_of", "chosen", "line", "named_cases", "sheet", "task_of", "verify_family",
@@ -36,6 +37,10 @@ class Verified:
     """Whether its kernel is right and honest, and how fast."""
     workloads: int
     """Workloads it was held to, hidden and confirm ones included."""
+    special: int = 0
+    """Calls with special values in one argument (`special_values`) that it was held to."""
+    special_wrong: tuple[str, ...] = ()
+    """Those that it was wrong on: workload, value, argument and what was wrong."""
 
     @property
     def passed(self) -> int:
@@ -50,7 +55,8 @@ class Verified:
     @property
     def holds(self) -> bool:
         """Whether its kernel was accepted, and no wrong answer would have been."""
-        return self.judgement.verdict == "accepted" and not self.admission.degenerate
+        right = self.judgement.verdict == "accepted" and not self.special_wrong
+        return right and not self.admission.degenerate
 
 
 def cases_of(family: str) -> tuple[ops.Cases, ...]:
@@ -143,7 +149,19 @@ def verify_family(
             task, candidate_of(family, cases), screen=screen, device="cpu", baselines=baselines,
             store=store, on_event=on_event,
         )  # fmt: skip
-        yield Verified(name, admit(Problem(task)), judgement, len(task.workloads))
+        held = () if screen else tuple(_on_special_values(family, task, cases))
+        yield Verified(
+            name, admit(Problem(task)), judgement, len(task.workloads), len(held), tuple(w for w in held if w)
+        )
+
+
+def _on_special_values(family: str, task: Task, cases: ops.Cases) -> Iterator[str]:
+    """Call the kernel of an op with special values, and say of each call that can be judged what is wrong."""
+    (op,) = (op for op in ops.ops_of(ops.family(family)) if op.name == cases.op)
+    for one in special_calls(task, cases):
+        if one.judged:
+            wrong = one.wrong(called(op, one.inputs))
+            yield wrong and f"{one.workload}, {one.kind} in {one.argument}: {wrong}"
 
 
 def line(verified: Verified) -> dict[str, str]:
@@ -154,6 +172,7 @@ def line(verified: Verified) -> dict[str, str]:
         "op": verified.op, "verdict": str(judgement.verdict), "workloads": str(verified.workloads),
         "checks": f"{verified.passed} of {len(judgement.findings)}",
         "wrong answers refused": f"{verified.refused} of {len(admission.caught)}",
+        "special values": f"{verified.special - len(verified.special_wrong)} of {verified.special}",
         "decision": str(judgement.decision),
         "speedup": f"{speed.median:.2f} over {judgement.baseline}" if speed else judgement.reason,
     }  # fmt: skip
@@ -167,6 +186,7 @@ def sheet(verified: Verified) -> str:
         f"# {verified.op}", "",
         f"{judgement.verdict}: {verified.passed} of {len(judgement.findings)} checks passed on "
         f"{verified.workloads} workloads. "
+        f"{verified.special - len(verified.special_wrong)} of {verified.special} calls with special values are right. "
         f"{verified.refused} of {len(admission.caught)} wrong answers are refused on them.",
         f"Against {judgement.baseline}: {speed.median:.2f} times as fast; {judgement.decision}."
         if speed else f"Not timed: {judgement.reason}",
@@ -174,5 +194,6 @@ def sheet(verified: Verified) -> str:
         *(f"| {w.workload} | {w.baseline_us:.1f} | {w.time_us:.1f} | {w.speedup} |" for w in judgement.workloads),
     ]  # fmt: skip
     lines += [f"- {f.status}: {f.check} {f.message}" for f in judgement.findings if f.status != "pass"]
+    lines += [f"- wrong on special values: {what}" for what in verified.special_wrong]
     lines += [f"- passes: the wrong answer `{name}`" for name in admission.passing]
     return "\n".join([*lines, ""])

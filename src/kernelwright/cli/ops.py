@@ -109,7 +109,8 @@ def _verify(judged: "Iterable[Verified]", brief: bool, to: Path | None, common: 
             (to / f"{one.op}.md").write_text(sheet(one))
         if common.json:
             print_json(
-                "op", op=one.op, holds=one.holds, workloads=one.workloads,
+                "op", op=one.op, holds=one.holds, workloads=one.workloads, special=one.special,
+                special_wrong=list(one.special_wrong),
                 judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
             )  # fmt: skip
         elif brief:

@@ -1,6 +1,7 @@
-"""Forms of ops for GPUs: `gpu.triton.py` of a family's folder, loaded when one of its ops first gets a tensor there."""
+"""Forms of ops for GPUs: `gpu*.triton.py` of a family's folder, loaded when an op of it first gets a tensor there."""
 
 import importlib.util
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +12,8 @@ from typing import Any
 
 import torch
 
-FILE = "gpu.triton.py"
+FILES = "gpu*.triton.py"
+"""Loaded in the order of their names; one that comes later may import from `.gpu_triton`, which is the first."""
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 """Dtypes of numbers that forms take."""
 _LEAST = (8, 0)
@@ -40,18 +42,20 @@ def forms_of(folder: Path) -> tuple[dict[str, GpuForm], str]:
         >>> forms_of(Path("nowhere"))
         ({}, 'it has no form for GPUs')
     """
-    file = folder / FILE
-    if not file.is_file():
-        return {}, "it has no form for GPUs"
-    spec = importlib.util.spec_from_file_location(f"kernelwright.ops.{folder.name}.gpu_triton", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        return {}, f"{error.name} is not installed; pip install 'kernelwright[triton]'"
-    found: dict[str, GpuForm] = module.FORMS
-    return found, ""
+    files = sorted(folder.glob(FILES))
+    found: dict[str, GpuForm] = {}
+    for file in files:
+        name = f"kernelwright.ops.{folder.name}.{file.name.removesuffix('.py').replace('.', '_')}"
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except ModuleNotFoundError as error:
+            del sys.modules[name]
+            return {}, f"{error.name} is not installed; pip install 'kernelwright[triton]'"
+        found |= module.FORMS
+    return found, "" if files else "it has no form for GPUs"
 
 
 def gpu_of(arguments: Iterable[object]) -> torch.device | None:

@@ -9,7 +9,10 @@ CHUNK = 1 << 24
 def assign(
     x: torch.Tensor, centroids: torch.Tensor, shift: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return each row's nearest centroid, the first of equals, and the squared distance to it."""
+    """Return each row's nearest centroid, the first of equals, and the squared distance to it.
+
+    What is no number is farthest: a centroid with NaN is chosen by no row that has another, the first by one with NaN.
+    """
     wide = torch.promote_types(x.dtype, torch.float32)
     c = centroids.to(wide)
     half = c.square().sum(1) / 2
@@ -19,7 +22,8 @@ def assign(
     for first in range(0, len(x), rows):
         part = x[first : first + rows].to(wide)
         part = part if shift is None else part - shift.to(wide)
-        labels[first : first + rows] = nearest = (half - part @ c.T).argmin(1)
+        scores = (half - part @ c.T).nan_to_num_(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        labels[first : first + rows] = nearest = scores.argmin(1)
         distances[first : first + rows] = (part - c[nearest]).square().sum(1)
     return labels, distances
 

@@ -7,6 +7,8 @@
 #include "rows.h"
 #include "stream_reduce.h"
 
+#include <limits>
+
 namespace kw {
 namespace {
 
@@ -24,10 +26,12 @@ struct Seen : Largest {
   }
 };
 
-// Adds logits to sums of exponentials, each scaled to the largest so far.
+// Adds logits to sums of exponentials, each scaled to the largest so far; what is infinite is scaled to the largest that
+// is not, as the difference of infinities is NaN.
 KW_INLINE void add_logits(F z, F& top, F& sum) {
   if (any(z > top)) {
-    const F higher = select(z > top, z, top);
+    const F most = splat(std::numeric_limits<float>::max()), finite = select(z > most, most, z);
+    const F higher = select(z > top, finite, top);
     sum = select(top == higher, sum, sum * exp(top - higher));
     top = higher;
   }

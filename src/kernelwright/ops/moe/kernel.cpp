@@ -13,11 +13,12 @@ struct Gate {
   float scale;
 };
 
-// The largest value that is not taken, the first of equals.
+// The largest value that is not taken, the first of equals; NaN is above all, as torch sorts it.
 int64_t largest(const float* values, const uint8_t* taken, int64_t n) {
   int64_t found = -1;
   for (int64_t i = 0; i < n; ++i)
-    if (!taken[i] && (found < 0 || values[i] > values[found])) found = i;
+    if (!taken[i] && (found < 0 || values[i] > values[found] || (values[i] != values[i] && values[found] == values[found])))
+      found = i;
   return found;
 }
 

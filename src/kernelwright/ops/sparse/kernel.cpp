@@ -4,6 +4,8 @@
 #include "vector.h"
 
 #include <atomic>
+#include <cstring>
+#include <limits>
 
 #include "csr.h"
 #include "spgemm.h"
@@ -14,7 +16,7 @@ namespace {
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
 constexpr int64_t kTogether = 1 << 14;  // results of rows that meet all columns in turn
-constexpr int64_t kShort = 24;      // entries of rows, in the mean, that are summed one by one
+constexpr int64_t kShort = 12;      // entries of rows, in the mean, that are summed one by one
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
 template <int N, class I, class Lanes>
@@ -40,6 +42,25 @@ KW_INLINE void multiply_columns(const Csr<I>& m, const float* values, const floa
   }
 }
 
+// Whether N columns are all columns of the matrix: neither they nor what is left to the last one has a sign.
+template <int N, class I> KW_INLINE bool within(const I* col, int64_t columns) {
+  typedef typename std::make_unsigned<I>::type Unsigned;
+  typedef Unsigned Vector __attribute__((vector_size(N * sizeof(I))));
+  typedef I Signs __attribute__((vector_size(N * sizeof(I))));
+  const Unsigned last = static_cast<Unsigned>(std::min<int64_t>(columns - 1, std::numeric_limits<I>::max()));
+  Vector c;
+  std::memcpy(&c, col, sizeof c);
+  const Signs wrong = (Signs)(c | (last - c)) < 0;
+#if defined(__AVX__)
+  if constexpr (sizeof wrong == 32) return _mm256_movemask_pd((__m256d)wrong) == 0;
+  else return _mm_movemask_ps((__m128)wrong) == 0;
+#else
+  I any = 0;
+  for (int i = 0; i < N; ++i) any |= wrong[i];
+  return any == 0;
+#endif
+}
+
 // Whether every column was one of the matrix; others count as nothing.
 template <class I> bool multiply_vector(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
                                         int64_t end) {
@@ -62,8 +83,10 @@ template <class I> bool multiply_vector(const Csr<I>& m, const float* values, co
   for (int64_t r = begin; r < end; ++r) {
     const int64_t last = m.crow[r + 1];
     float sum[4] = {};
-    for (; e + 4 <= last; e += 4)
-      for (int i = 0; i < 4; ++i) sum[i] += term(e + i);
+    for (; e + 4 <= last; e += 4) {
+      if (!within<4>(m.col + e, m.columns)) return false;
+      for (int i = 0; i < 4; ++i) sum[i] += values[e + i] * x[m.col[e + i]];
+    }
     for (; e < last; ++e) sum[0] += term(e);
     out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
