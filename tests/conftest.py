@@ -1,6 +1,7 @@
 """Every test starts from the same random state; what was skipped is told at the end of a run."""
 
 import contextlib
+import gc
 import os
 import random
 from collections import Counter
@@ -68,6 +69,17 @@ def pytest_configure():
         from kernelwright.languages.cpp import Cpp
 
         Cpp.build = lambda *_, **__: require("C++ compiler")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage while tests are collected, a quarter of that time, and never again in what is there then."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item):
