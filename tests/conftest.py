@@ -82,6 +82,11 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_sessionfinish():
+    """Let what is left go before libraries look, at the end, for what was not."""
+    gc.unfreeze()
+
+
 def pytest_itemcollected(item):
     """Refuse tests marked `alone` in files in which `check.py`, which reads them, does not find the mark."""
     if item.get_closest_marker("alone") and "mark.alone" not in item.path.read_text():
