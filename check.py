@@ -15,8 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+TESTS = Path(__file__).with_name("tests")
 WORKERS = str(min(os.cpu_count() or 1, 4) + 2)
 """Two more than cores: a fifth of the tests' time is waiting, for other processes and for deadlines."""
 ENVIRONMENT = {
@@ -43,6 +46,12 @@ SLOWEST = ["--durations", "15", "--durations-min", "2"]
 """Tests take minutes together: those that take long are named."""
 NOTHING_CHOSEN = 5
 """What pytest ends with where its arguments choose no test."""
+ALONE = [
+    str(p.relative_to(TESTS.parent))
+    for p in sorted(TESTS.rglob("test_*.py"))
+    if "mark.alone" in p.read_text()
+]
+"""Files with tests marked `alone`: to import all others takes as long as to run many of these."""
 STEPS = {
     "lint": [
         [sys.executable, "-m", "ruff", "check", "."],
@@ -50,10 +59,12 @@ STEPS = {
     ],
     "types": [[sys.executable, "-m", "mypy"]],
     "tests": [
-        [*PYTEST, *SLOWEST, "-m", "alone and not long"],
+        [*PYTEST, *SLOWEST, "-m", "alone and not long", *ALONE],
         [*SIDE_BY_SIDE, *SLOWEST, "-m", "not alone and not long"],
     ],
 }
+BESIDE = {"types": [*PYTEST, "--collect-only"]}
+"""What runs while a step has one core: test files are read once, or each worker would make what is kept of them."""
 SLICE = ("out_of_bounds_cpp", "nan_swallowed", "input_marked", "cache_by_fingerprint", "counter_closure")
 """Exploits of five kinds, which stand for all in a quick run."""
 QUICK_TESTS = (
@@ -133,21 +144,44 @@ def main() -> int:
 def run(steps: dict[str, list[list[str]]], extra: list[str]) -> int:
     """Run the commands of each step and say how each ended."""
     failed, begun = [], time.monotonic()
+    named = names_tests(extra)
     for step, commands in steps.items():
-        for command in commands:
-            started = time.monotonic()
-            code = subprocess.run([*command, *extra], check=False, env=ENVIRONMENT).returncode
-            code = 0 if code == NOTHING_CHOSEN and extra else code
-            outcome = "ok" if code == 0 else f"failed ({code})"
-            seconds = time.monotonic() - started
-            print(f"{step}: {' '.join(command[2:])}: {outcome} in {seconds:.0f} s", flush=True)
-            if code:
-                failed.append(step)
+        with beside(BESIDE.get(step, []) if steps.get("tests") == STEPS["tests"] else []):
+            for command in commands:
+                started = time.monotonic()
+                words = [word for word in command if not (named and word in ALONE)]
+                code = subprocess.run([*words, *extra], check=False, env=ENVIRONMENT).returncode
+                code = 0 if code == NOTHING_CHOSEN and extra else code
+                outcome = "ok" if code == 0 else f"failed ({code})"
+                seconds = time.monotonic() - started
+                print(f"{step}: {' '.join(words[2:])}: {outcome} in {seconds:.0f} s", flush=True)
+                if code:
+                    failed.append(step)
     print(
         f"{'failed: ' + ', '.join(failed) if failed else 'ok'} in {time.monotonic() - begun:.0f} s",
         flush=True,
     )
     return 1 if failed else 0
+
+
+@contextmanager
+def beside(command: list[str]) -> Iterator[None]:
+    """Run a command meanwhile, if there is one, and no longer; whatever it finds wrong is found again."""
+    if not command:
+        yield
+        return
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def names_tests(words: list[str]) -> bool:
+    """Tell whether arguments of pytest name files, folders or tests."""
+    return any(Path(word.partition("::")[0]).exists() for word in words)
 
 
 def bare(extra: list[str]) -> int:
@@ -157,7 +191,7 @@ def bare(extra: list[str]) -> int:
         tools.mkdir()
         home.mkdir()
         link_tools(os.environ.get("PATH", os.defpath), tools)
-        named = any(Path(word.partition("::")[0]).exists() for word in extra)
+        named = names_tests(extra)
         chosen = extra if named else ["tests/sandbox", *extra]
         if not named and shutil.which("bwrap") is None:
             chosen += [f"--ignore={name}" for name in LAYERS]

@@ -1,6 +1,7 @@
 """Every test starts from the same random state; what was skipped is told at the end of a run."""
 
 import contextlib
+import gc
 import os
 import random
 from collections import Counter
@@ -43,17 +44,19 @@ def _same_random_state():
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory):
-    """A cache of builds for all processes of a run, in which torch compiles into the user's own.
+    """A cache of builds for all processes of a run, in which torch compiles, and peaks are, in the user's own.
 
-    What it compiles first takes some twenty seconds, and that with every cache.
+    What torch compiles first takes some twenty seconds, and that with every cache; peaks are measured for ten, three
+    times where the machine is busy.
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
-    own = Settings.from_environment().cache / "baselines"
-    for place in (folder, own):
-        place.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        (folder / "baselines").symlink_to(own)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("baselines", "peaks"):
+        own = Settings.from_environment().cache / name
+        own.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (folder / name).symlink_to(own)
     return folder
 
 
@@ -66,6 +69,28 @@ def pytest_configure():
         from kernelwright.languages.cpp import Cpp
 
         Cpp.build = lambda *_, **__: require("C++ compiler")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage while tests are collected, a quarter of that time, and never again in what is there then."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish():
+    """Let what is left go before libraries look, at the end, for what was not."""
+    gc.unfreeze()
+
+
+def pytest_itemcollected(item):
+    """Refuse tests marked `alone` in files in which `check.py`, which reads them, does not find the mark."""
+    if item.get_closest_marker("alone") and "mark.alone" not in item.path.read_text():
+        raise pytest.UsageError(f"{item.path}: write pytest.mark.alone in the file of the test")
 
 
 def pytest_collection_modifyitems(items):

@@ -5,10 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-from tests.conftest import LONGEST, pytest_collection_modifyitems
+import pytest
+from tests.conftest import LONGEST, pytest_collection_modifyitems, pytest_itemcollected
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,3 +71,35 @@ def test_a_battery_runs_every_test_that_takes_long() -> None:
     marked = {p for p in (ROOT / "tests").rglob("*.py") if "mark.long" in p.read_text()} - {Path(__file__)}
     assert marked
     assert [p for p in marked if not any(p.is_relative_to(folder) for folder in folders)] == []
+
+
+def test_no_test_is_marked_alone_where_check_does_not_read_it(tmp_path: Path) -> None:
+    assert "tests/measure/test_bench.py" in _check().ALONE
+    item = SimpleNamespace(path=tmp_path / "test_it.py", get_closest_marker=lambda name: name == "alone")
+    item.path.write_text("@pytest.mark.alone\n")
+    pytest_itemcollected(item)
+    item.path.write_text("pytestmark = marks_of_others\n")
+    with pytest.raises(pytest.UsageError, match="write pytest"):
+        pytest_itemcollected(item)
+
+
+def test_something_runs_beside_a_step_and_ends_with_it(tmp_path: Path) -> None:
+    check, begun = _check(), tmp_path / "begun"
+    waits = [sys.executable, "-c", f"open({str(begun)!r}, 'x').close(); import time; time.sleep(60)"]
+    started = time.monotonic()
+    with check.beside(waits):
+        while not begun.exists():
+            time.sleep(0.01)
+    with check.beside([]):
+        assert time.monotonic() - started < 30
+
+
+def test_files_that_are_named_are_run_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    check, ran = _check(), []
+    monkeypatch.setattr(
+        check.subprocess, "run", lambda words, **_: ran.append(words) or SimpleNamespace(returncode=0)
+    )
+    check.run({"tests": check.STEPS["tests"]}, ["tests/store"])
+    assert [[w for w in words if w.startswith("tests")] for words in ran] == [["tests/store"]] * 2
+    check.run({"tests": check.STEPS["tests"]}, ["-k", "softmax"])
+    assert ran[2][-len(check.ALONE) - 2 : -2] == check.ALONE and ran[3][-2:] == ["-k", "softmax"]

@@ -1,5 +1,6 @@
 """Modules of the kernels beside the tests: what nvcc made of `kernels/*.cu` for sm_80, kept as PTX."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,30 @@ from tests.tools import require
 from kernelwright.executor import Module
 
 KERNELS = Path(__file__).parent / "kernels"
+_TRITON = {}
+"""Triton's modules, by name, as the files that jit imported them."""
+
+
+def keep_compiler():
+    """Keep what is imported of Triton by now: a file that jits says so once it has its imports."""
+    _TRITON.update({name: sys.modules[name] for name in _imported()})
+
+
+@pytest.fixture
+def compiler_again(monkeypatch):
+    """Undo what loading a candidate to be interpreted does to the process: tests share it."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    for name in _imported():
+        if name not in _TRITON and not name.startswith("triton._C"):
+            monkeypatch.delitem(
+                sys.modules, name
+            )  # imported by another compiler, whose classes are not this one's
+    for name, module in _TRITON.items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def _imported():
+    return [name for name in sys.modules if name.split(".")[0] == "triton"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -23,10 +23,15 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor, TensorDesc
 
 from kernelwright.executor.triton import executing  # noqa: E402
 
+from .conftest import keep_compiler  # noqa: E402
 from .judging import judging  # noqa: E402
-from .test_triton import _compiler_again  # noqa: E402, F401
 
-pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.needs("no GPU")]
+keep_compiler()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.needs("no GPU"),
+    pytest.mark.usefixtures("compiler_again"),
+]
 
 
 @gluon.jit

@@ -1,6 +1,5 @@
 """Triton kernels, compiled for sm_80 without a GPU, give what float64 gives; bf16 products too."""
 
-import sys
 import warnings
 
 import pytest
@@ -17,21 +16,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 from kernelwright.executor.triton import executing, run_triton  # noqa: E402
 
 from . import triton_kernels as kernels  # noqa: E402
+from .conftest import keep_compiler  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-TRITON = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "triton"}
-"""The compiler, as it was imported with this file."""
-
-
-@pytest.fixture(autouse=True)
-def _compiler_again(monkeypatch):
-    """Undo what loading a candidate to be interpreted does to the process: tests share it."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    for name in [n for n in sys.modules if n.split(".")[0] == "triton" and not n.startswith("triton._C")]:
-        if name not in TRITON:  # imported since by another compiler, whose classes are not this one's
-            monkeypatch.delitem(sys.modules, name)
-    for name, module in TRITON.items():
-        monkeypatch.setitem(sys.modules, name, module)
+keep_compiler()
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("compiler_again")]
 
 
 def run(function, grid, arguments, constants, **settings):

@@ -97,13 +97,12 @@ def planted_result(*programs):
     )  # fmt: skip
 
 
-def test_the_command_says_what_came_of_steps(accepted):
-    _, result = accepted(RIGHT)
+def test_the_command_says_what_came_of_steps():
     steps = StepsOutcome(
         optimizer="adamw", decision=DecisionStatus.IMPROVED, speedup=Interval(median=1.3, low=1.2, high=1.4),
         baseline="compile", step_us={},
     )  # fmt: skip
-    said = model_text(result.model_copy(update={"steps": steps}))
+    said = model_text(planted_result().model_copy(update={"steps": steps}))
     assert "with adamw: improved, 1.30x (1.20 to 1.40) against compile with torch's" in said
     assert "OptimizerPatch(optimizer)" in said
 

@@ -71,6 +71,28 @@ def made(body):
     return candidate, get_language("torch").build(candidate)
 
 
+@pytest.fixture(scope="module")
+def verdicts():
+    """What tests of `verified_once` share, by candidate, depth and checks that are left out."""
+    return {}
+
+
+@pytest.fixture
+def verified_once(verdicts, monkeypatch):
+    """Let tests of what follows a verification share it: a candidate's is made once to each depth, some six seconds."""
+    real = acceptance.verify
+
+    def shared(problem, candidate, build, **options):
+        key = candidate.key, options["depth"], options["disabled"]
+        if key not in verdicts:
+            verdicts[key] = real(problem, candidate, build, **options)
+        elif verdicts[key].status == "accepted":
+            options["on_right"]()
+        return verdicts[key]
+
+    monkeypatch.setattr(acceptance, "verify", shared)
+
+
 FAST = made("def run(x):\n    return (x.double() * 200).float()\n")
 TWICE = made(
     "def run(x):\n    for _ in range(2):\n        y = torch.zeros_like(x)\n"
@@ -178,6 +200,7 @@ def busy():
     yield
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_a_device_that_others_hold_to_the_end_leaves_it_open(judge, monkeypatch):
     monkeypatch.setattr(judge, "_timing", busy)
     for judged in (judge.screen, judge.accept):
@@ -185,6 +208,7 @@ def test_a_device_that_others_hold_to_the_end_leaves_it_open(judge, monkeypatch)
         assert (found.stage, found.timing, found.decision.status) == ("screen", None, "unknown")
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
     def late(*_, **__):
         raise TimeoutError
@@ -195,6 +219,7 @@ def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
     assert (found.stage, found.timing) == ("screen", None)
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_what_is_measured_leaves_time_to_confirm_it(judge, monkeypatch):
     asked = {}
 
@@ -260,6 +285,7 @@ def test_who_is_far_slower_than_the_first_baseline_needs_no_other(judge, monkeyp
     assert (found.decision.status == "slower") is (phases == ["prescreen"])
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_a_screening_starts_no_compiler_ahead_and_an_acceptance_does(judge, monkeypatch):
     begun = []
     monkeypatch.setattr(judge._pool, "prepare", lambda natives=(), **_: begun.append(len(natives)))
@@ -270,6 +296,7 @@ def test_a_screening_starts_no_compiler_ahead_and_an_acceptance_does(judge, monk
     assert begun[-1] == len(judge._natives) > 0
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_what_refused_a_candidate_is_told_to_the_next_verification(judge, monkeypatch):
     told = []
     verdict = judge.vet(*FAST).verdict
@@ -284,6 +311,7 @@ def test_what_refused_a_candidate_is_told_to_the_next_verification(judge, monkey
     assert told[0] is not told[1] and told[0].refusals is told[1].refusals, "fresh answers, one count"
 
 
+@pytest.mark.usefixtures("verified_once")
 def test_a_candidate_is_timed_on_no_workloads_but_those_asked_for(judge, monkeypatch):
     said = []
     monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))
@@ -366,6 +394,7 @@ class Planted:
         return Timing(variants=(), blocks=blocks, cache="warm", device="d", classes=classes), verdict
 
 
+@pytest.mark.usefixtures("verified_once")
 @pytest.mark.long
 @pytest.mark.alone
 def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain(judge, monkeypatch):
@@ -389,6 +418,7 @@ def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain
     assert [phase for phase, _ in measured.asked][:3] == ["refuter", "measure", "confirm"]
 
 
+@pytest.mark.usefixtures("verified_once")
 @pytest.mark.alone
 def test_a_slow_regime_that_keeps_half_the_speed_is_a_caveat_on_the_sheet(judge, monkeypatch):
     regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
