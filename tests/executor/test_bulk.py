@@ -239,9 +239,10 @@ def test_maps_that_no_device_has():
     [
         f"cp.async.bulk.tensor.2d.{INTO.replace('tile', 'tile::gather4')} [tile], [%m, {{0, 0}}], [bar];",
         f"cp.async.bulk.tensor.2d.{INTO} [tile], [%m, {{0, 0, 0}}], [bar];",
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [tile], %r0, [bar];",
+        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 "
+        "[tile], [tile], 16, [bar];",
     ],
-    ids=["gather4", "rank", "st.async"],
+    ids=["gather4", "rank", "reduced within a cluster"],
 )
 def test_other_copies_are_refused(copy):
     with pytest.raises(NotExecutedError, match=r"not executed: instruction .* at line 12"):

@@ -139,3 +139,46 @@ def test_a_cluster_in_cuda_adds_in_one_block(seed):
     run = load_cuda(CUDA, target="sm_90")["total"](8, 64, [x, Uninitialised(out)], options=Options(seed=seed))
     assert run.ok, [str(f) for f in run.findings]
     assert out.tolist() == x.reshape(2, -1).sum(1).tolist()
+
+
+ASYNC = """@!%q0 bra READY;
+mbarrier.init.shared::cta.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 384;
+READY: @%q0 st.shared.u64 [far], %p7; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+ld.global.b32 %r9, [%p0]; mapa.shared::cluster.u32 %r10, %r7, %r8; mov.u32 %r6, bar;
+mapa.shared::cluster.u32 %r6, %r6, %r8; mov.u32 %r5, far; mapa.shared::cluster.u32 %r5, %r5, %r8; cvt.u64.u32 %p5, %r9;
+st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r10], %r9, [%r6];
+red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%r5], %p5, [%r6];
+WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q1, [bar], 0;
+@!%q1 bra WAIT;
+ld.shared.b32 %r11, [%r7]; ld.shared.u64 %p6, [far]; cvt.u32.u64 %r9, %p6; add.u32 %r11, %r11, %r9;
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_what_is_stored_in_another_block_arrives_by_its_mbarrier(seed):
+    far = ".shared .align 8 .b64 far; mov.u64 %p7, 0;\n"
+    run, x, out = executed(kernel(far + ASYNC + SYNC + KEEP), 6, seed, 2)
+    assert run.ok, [str(f) for f in run.findings]
+    others = x.reshape(-1, 2, 32)[:, ::-1].reshape(6, 32)
+    assert np.array_equal(out, others + others.sum(1, keepdims=True))
+    early = ASYNC.replace("@!%q1 bra WAIT;\nld.shared", "ld.shared")
+    run, *_ = executed(kernel(far + early + SYNC + KEEP), 6, seed, 2)
+    assert {f.kind for f in run.findings} & {"race", "uninitialised", "copy-not-waited"}
+    short = ASYNC.replace("], 384", "], 388")
+    run, *_ = executed(kernel(far + short + SYNC + KEEP), 6, seed, 2)
+    assert "deadlock" in {f.kind for f in run.findings}
+
+
+WHERE = """cvt.u64.u32 %p3, %r7; cvta.shared::cluster.u64 %p3, %p3; mapa.u64 %p4, %p3, %r8;
+mapa.u64 %p5, %p3, %r2; mov.u32 %r11, 0;
+isspacep.shared::cta %q1, %p3; @%q1 or.b32 %r11, %r11, 1; isspacep.shared::cta %q1, %p4; @%q1 or.b32 %r11, %r11, 2;
+isspacep.shared::cluster %q1, %p4; @%q1 or.b32 %r11, %r11, 4; isspacep.shared %q1, %p5; @%q1 or.b32 %r11, %r11, 8;
+isspacep.shared::cluster %q1, %p0; @%q1 or.b32 %r11, %r11, 16;
+"""
+
+
+def test_addresses_tell_whether_they_are_of_the_block_or_of_the_cluster():
+    run, _, out = executed(kernel(FILL + SYNC + WHERE + KEEP), 4, cluster=2)
+    assert run.ok, [str(f) for f in run.findings]
+    assert set(out.ravel().tolist()) == {1 | 4 | 8}

@@ -94,6 +94,10 @@ extern "C" int errors(int* seen) {
   seen[5] = cudaSetDevice(1);
   return 0;
 }
+extern "C" int asked_for(unsigned long long bytes) {
+  mirror<<<1, 64, bytes>>>(nullptr, nullptr);
+  return cudaGetLastError();
+}
 extern "C" int facts(int* seen) {
   cudaDeviceProp p;
   int least, best, blocks, value;
@@ -132,6 +136,12 @@ def test_launch_errors_are_those_of_the_runtime(program):
     seen = np.zeros(6, np.int32)
     program.call("errors", seen)
     assert seen.tolist() == [9, 9, 0, 1, 1, 101]
+
+
+def test_whole_numbers_reach_a_program_in_full(program):
+    assert program.call("asked_for", 1 << 40) == 1  # bytes of shared memory: not those of its lower half, none
+    with pytest.raises(InputError, match="at most 64 bits"):
+        program.call("asked_for", 1 << 64)
 
 
 def test_what_the_device_says_of_itself(program):

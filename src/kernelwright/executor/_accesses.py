@@ -1,7 +1,7 @@
 """ld, st, atom, red, cp.async, prefetch: instructions that go to memory."""
 
 from ._arithmetic import Handler, flag, unsigned_of
-from ._bulk import bulk
+from ._bulk import bulk, reduce_async, store_async
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Sink, Symbol, Vector
 from ._writer import C_TYPES, Modifiers, Writer, refused
 
@@ -14,6 +14,8 @@ _ATOMIC_TYPES = {
     "add": "u32 s32 u64 f32 f64", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64", "cas": "b16 b32 b64",
     "inc": "u32", "dec": "u32",
 }  # fmt: skip
+_PARTS_OPS = {"f32": ("add",), **dict.fromkeys(("f16", "bf16", "f16x2", "bf16x2"), ("add", "min", "max"))}
+"""What atomics of several elements do, by the type of one."""
 _HINTS = r"L1::\w+|L2::\w+"
 SCOPES = ("cta", "gpu", "sys", "cluster")
 _ORDERS = {"volatile": "RELAXED", "relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE",
@@ -96,6 +98,8 @@ def _parameter(w: Writer, i: Instruction, items: tuple[Operand, ...], kind: str,
 
 def store(w: Writer, i: Instruction) -> None:
     """st."""
+    if "async" in i.modifiers:
+        return store_async(w, i)
     space, order, kind, count, _ = _access(w, i)
     address, source = i.operands[0], i.operands[1]
     items: tuple[Operand, ...] = source.items if isinstance(source, Vector) else (source,)
@@ -118,15 +122,20 @@ def store(w: Writer, i: Instruction) -> None:
 
 def atomic(w: Writer, i: Instruction) -> None:
     """atom, red."""
+    if "async" in i.modifiers:
+        return reduce_async(w, i)
     mods = Modifiers(i)
     kind = mods.type()
     order = _order(w, mods, "relaxed", "acquire", "release", "acq_rel")
     space = _SPACES[mods.take("global", "shared", "shared::cta", "shared::cluster")]
     op = mods.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
     noftz, parts = mods.take("noftz"), mods.take("v2", "v4", "v8")
+    hinted = "L2::cache_hint" in i.modifiers
     mods.drop_matching(_HINTS)
     mods.done()
     operands = i.operands if i.opcode == "atom" else (Sink(), *i.operands)
+    if hinted:
+        operands = operands[:-1]
     dest, address, a = operands[:3]
     if not op or isinstance(a, Vector) != bool(parts) or (len(operands) > 3) != (op == "cas"):
         raise refused(i)
@@ -162,7 +171,7 @@ def _atomic_parts(
     dest, address, a = operands
     olds = dest.items if isinstance(dest, Vector) else (Sink(),) * len(a.items)
     halves = kind in {"f16", "bf16", "f16x2", "bf16x2"}
-    if op != "add" or len(olds) != len(a.items) or not (halves or kind == "f32"):
+    if op not in _PARTS_OPS.get(kind, ()) or len(olds) != len(a.items):
         raise refused(i)
     u = "b16" if WIDTHS[kind] == 2 else "b32"
     w.emit(f"const b64 at = {w.address(address)};")
@@ -209,12 +218,17 @@ def copy(w: Writer, i: Instruction) -> None:
     mods.drop_matching(_HINTS)
     mods.done()
     to, of, size, *rest = i.operands
-    ignored = isinstance(rest[0], Register) and w.kind(rest[0]) == "pred" if rest else False
-    if not (how and shared and far) or not isinstance(size, Immediate) or ignored or len(rest) > 1:
+    if "L2::cache_hint" in i.modifiers:
+        rest.pop()
+    if not (how and shared and far) or not isinstance(size, Immediate) or len(rest) > 1:
         raise refused(i)
     if size.value not in ({16} if how == "cg" else {4, 8, 16}):
         raise refused(i)
-    source = w.read(rest[0], "b32") if rest else f"splat<uint32_t>({size.value})"
+    whole = f"splat<uint32_t>({size.value})"
+    if rest and isinstance(rest[0], Register) and w.kind(rest[0]) == "pred":
+        source = f"pick({w.predicate(rest[0])}, zero<uint32_t>(), {whole})"  # the source is ignored: zeros
+    else:
+        source = w.read(rest[0], "b32") if rest else whole
     _saw(w, "SHARED", size.value)
     _saw(w, "GLOBAL", size.value)  # a copy of fewer bytes is no part of race detection
     w.emit(f"copy_async(w, {w.mask}, {w.address(to)}, {w.address(of)}, {size.value}, {source}, {w.site(i)});")

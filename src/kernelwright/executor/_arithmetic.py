@@ -196,9 +196,14 @@ def extreme(w: Writer, i: Instruction) -> None:
         raise refused(i)
     want_max = flag(i.opcode == "max")
     if kind in _INTEGERS:
+        relu = mods.take("relu")
         mods.done()
         dest, a, b = i.operands
-        return w.write(dest, f"{i.opcode}_int<{C_TYPES[kind]}>({w.read(a, kind)}, {w.read(b, kind)})", kind)
+        c = C_TYPES[kind]
+        value = f"{i.opcode}_int<{c}>({w.read(a, kind)}, {w.read(b, kind)})"
+        if relu and kind != "s32":
+            raise refused(i)
+        return w.write(dest, f"max_int<{c}>({value}, zero<{c}>())" if relu else value, kind)
     ftz, nan = flag(mods.take("ftz")), flag(mods.take("NaN"))
     signs = mods.take("xorsign") and mods.take("abs")
     mods.done()
@@ -239,11 +244,14 @@ def sign(w: Writer, i: Instruction) -> None:
     mods.done()
     dest, a = i.operands
     if kind in _HALVES:
-        if ftz:
+        if ftz and _HALVES[kind] != "half":
             raise refused(i)
         bit = "0x7fff" if i.opcode == "abs" else "0x8000"
         op = "&" if i.opcode == "abs" else "^"
-        return _halves(w, i, kind, 1, lambda x: f"({x} {op} splat<uint16_t>({bit}))")
+        flushing = (
+            "map<uint16_t, uint16_t>({}, [](uint16_t x) {{ return flush(half{{x}}).u; }})" if ftz else "{}"
+        )
+        return _halves(w, i, kind, 1, lambda x: f"({flushing.format(x)} {op} splat<uint16_t>({bit}))")
     c, x = C_TYPES[kind], w.read(a, kind)
     if kind in {"f32", "f64"}:
         u = unsigned_of(kind)

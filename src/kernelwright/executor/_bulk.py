@@ -1,9 +1,9 @@
 """Bulk copies and clusters (sm_90): cp.async.bulk, tensor maps, reductions, mapa, the cluster's barrier."""
 
 from ._arithmetic import Handler, flag
-from ._ir import Address, Immediate, Instruction, Operand, Symbol, Vector
+from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Symbol, Vector
 from ._layout import PARAM_BASE
-from ._writer import Modifiers, Writer, refused
+from ._writer import C_TYPES, Modifiers, Writer, refused
 
 _HINT = "L2::cache_hint"
 _SHARED = ("shared::cluster", "shared::cta")
@@ -106,6 +106,52 @@ def _out(w: Writer, i: Instruction, mods: Modifiers, rank: int, reduces: bool) -
         return w.emit(f"tensor_store(w, {w.mask}, {rank}, {flag(im2col)}, {place}, at, {how});")
     how = f"{w.address(to)}, {w.address(of)}, {w.read(rest[0], 'b32')}, {number}, {_TYPES.get(kind, -1)}"
     return w.emit(f"bulk_store(w, {w.mask}, {how}, {w.site(i)});")
+
+
+def _of_cluster(i: Instruction) -> tuple[Modifiers, str]:
+    """Take what st.async and red.async have in common; return what is left, and the type."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    if not (mods.take("async") and mods.take("shared::cluster") and mods.take(_COMPLETES)):
+        raise refused(i)
+    mods.drop(("weak", "relaxed", "cluster"))
+    return mods, kind
+
+
+def store_async(w: Writer, i: Instruction) -> None:
+    """st.async."""
+    mods, kind = _of_cluster(i)
+    count = int((mods.take("v2", "v4") or "v1")[1:])
+    mods.done()
+    to, source, barrier = i.operands
+    items = source.items if isinstance(source, Vector) else (source,)
+    each = WIDTHS[kind] // 4
+    if len(items) != count or each not in {1, 2} or count * each > 4:
+        raise refused(i)
+    words = [w.read(item, "b32") for item in items]
+    if each == 2:
+        wide = [w.read(item, "b64") for item in items]
+        words = [f"convert<uint32_t, uint64_t>({x} >> {shift})" for x in wide for shift in (0, 32)]
+    w.smallest["shared"] = min(w.smallest["shared"], 4)
+    w.emit(f"const b32 put[] = {{{', '.join(words)}}};")
+    given = f"{w.address(to)}, {w.address(barrier)}, {len(words)}, put, {w.site(i)}"
+    w.emit(f"store_async(w, {w.mask}, {given});")
+
+
+def reduce_async(w: Writer, i: Instruction) -> None:
+    """red.async."""
+    mods, kind = _of_cluster(i)
+    op = mods.take(*_OPS)
+    mods.done()
+    to, source, barrier = i.operands
+    known = {"add": "u32 s32 u64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32"}
+    if not op or kind not in known.get(op, "b32").split():
+        raise refused(i)
+    w.smallest["shared"] = min(w.smallest["shared"], 4)
+    c, site, value = C_TYPES[kind], w.site(i), w.read(source, kind)
+    how = f"CLUSTER, RELAXED, {site}, {op.upper()}, {value}, {value}, nullptr"
+    w.emit(f"atomic<{c}>(w, {w.mask}, {w.address(to)}, {how});")
+    w.emit(f"reduced_async(w, {w.mask}, {w.address(barrier)}, {WIDTHS[kind]}, {site});")
 
 
 def _is_im2col(i: Instruction, mods: Modifiers, rank: int, name: str) -> bool:

@@ -8,12 +8,16 @@ _REALS = {"f16", "bf16", "f32", "f64"}
 _HALF = {"f16": "half", "bf16": "bfloat"}
 _WHOLE = {"rni": "RN", "rzi": "RZ", "rmi": "RM", "rpi": "RP"}
 _ROUND = {"rn": "RN", "rz": "RZ", "rm": "RM", "rp": "RP", "rna": "RNA"}
+_SMALL = {"u16": 16, "s16": 16, "u8": 8, "s8": 8, "u4": 4, "s4": 4, "u2": 2, "s2": 2}
+"""Bits of what `cvt.pack` packs."""
 _TYPES = (*C_TYPES, "e4m3x2", "e5m2x2")
 _FP8 = {"e4m3x2": "e4m3", "e5m2x2": "e5m2"}
 
 
 def convert(w: Writer, i: Instruction) -> None:
     """cvt."""
+    if i.modifiers[:2] == ("pack", "sat"):
+        return _pack(w, i)
     kinds = [m for m in i.modifiers if m in _TYPES]
     if len(kinds) != 2 or i.modifiers[-1] != kinds[-1]:
         raise refused(i)
@@ -28,9 +32,12 @@ def convert(w: Writer, i: Instruction) -> None:
     if into in {"f16x2", "bf16x2"} or len(i.operands) == 3:
         return _packed(w, i, into, of, how, options)
     if into == "tf32":
-        if of != "f32" or how not in {"rna", "rn", "rz"} or options["relu"]:
+        if of != "f32" or how not in {"rna", "rn", "rz"} or options["ftz"] or options["sat"]:
             raise refused(i)
-        call = f"[](float x) {{ return to_tf32(x, {_ROUND[how]}); }}"
+        if options["relu"] and how == "rna":
+            raise refused(i)
+        value = f"to_tf32({'relu(x)' if options['relu'] else 'x'}, {_ROUND[how]})"
+        call = f"[](float x) {{ return {_kept_finite(value, 'tf32') if options['satfinite'] else value}; }}"
         return w.write(
             i.operands[0],
             f"map<uint32_t, float>({w.read(i.operands[1], 'f32')}, {call})",
@@ -42,7 +49,9 @@ def convert(w: Writer, i: Instruction) -> None:
         or {into, of} & {"b8", "b16", "b32", "b64", "f16x2", "bf16x2"}
     ):
         raise refused(i)
-    if options["satfinite"]:
+    if options["satfinite"] and (
+        into not in _HALF or of != "f32" or how not in {"rn", "rz"} or options["sat"]
+    ):
         raise refused(i)
     if into in _REALS:
         return _to_real(w, i, into, of, how, options)
@@ -95,13 +104,15 @@ def _to_real(w: Writer, i: Instruction, into: str, of: str, how: str, options: d
     else:
         value = "x"
         narrows = WIDTHS[into] < WIDTHS[of] or {into, of} == {"f16", "bf16"}
-        if narrows != bool(how) and not (into == of and not how):
-            raise refused(i)
+        if narrows != bool(how) and not (into == of and not how) and not (of == "bf16" and how != "rna"):
+            raise refused(i)  # what widens rounds nothing, and says so but for bf16
     if sat:
         value = f"saturate<{real}>({value})"
     if options["relu"]:
         value = f"relu({value})"
     value = _narrowed(into, real, value, _ROUND.get(how, "RN"))
+    if options["satfinite"]:
+        value = f"uint16_t({_kept_finite(value, into)})"
     if ftz and into == "f32":
         value = f"flush({value})"
     return w.write(dest, f"map<{C_TYPES[into]}, {real}>({text}, []({real} x) {{ return {value}; }})", into)
@@ -130,16 +141,45 @@ def _from_integer(i: Instruction, into: str, wide: str, how: str, sat: bool) -> 
 def _packed(w: Writer, i: Instruction, into: str, of: str, how: str, options: dict[str, bool]) -> None:
     if into not in {"f16x2", "bf16x2"} or of != "f32" or len(i.operands) != 3 or how not in {"rn", "rz"}:
         raise refused(i)
-    if options["satfinite"] or options["sat"] or options["ftz"]:
+    if options["sat"] or options["ftz"]:
         raise refused(i)
     dest, high, low = i.operands
     x = "relu(x)" if options["relu"] else "x"
     value = _narrowed(into[:-2], "float", x, _ROUND[how])
+    if options["satfinite"]:
+        value = _kept_finite(value, into[:-2])
     parts = [
         f"map<uint16_t, float>({w.read(s, 'f32')}, [](float x) {{ return uint16_t({value}); }})"
         for s in (low, high)
     ]
     w.write(dest, f"pack({parts[0]}, {parts[1]})", "b32")
+
+
+def _kept_finite(bits: str, kind: str) -> str:
+    """Return the bits of a number with the greatest finite one in place of infinity."""
+    sign, infinity, unit = {
+        "f16": (0x8000, 0x7C00, 1),
+        "bf16": (0x8000, 0x7F80, 1),
+        "tf32": (1 << 31, 0x7F800000, 0x2000),
+    }[kind]
+    return f"[](uint32_t u) {{ return (u & ~{sign}u) == {infinity}u ? u - {unit}u : u; }}({bits})"
+
+
+def _pack(w: Writer, i: Instruction) -> None:
+    """cvt.pack.sat: two whole numbers, below what the fourth operand has. Source: PTX ISA, "cvt.pack"."""
+    into, *given = i.modifiers[2:]
+    dest, *sources = i.operands
+    bits = _SMALL.get(into, 0)
+    if not bits or given != (["s32"] if bits == 16 else ["s32", "b32"]) or len(sources) != len(given) + 1:
+        raise refused(i)
+    low, high = (0, (1 << bits) - 1) if into[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    clamped = f"(uint32_t(x < {low} ? {low} : x > {high} ? {high} : x) & {(1 << bits) - 1}u)"
+    a, b = (
+        f"map<uint32_t, int32_t>({w.read(s, 's32')}, [](int32_t x) {{ return {clamped}; }})"
+        for s in sources[:2]
+    )
+    above = f" | ({w.read(sources[2], 'b32')} << {2 * bits})" if len(sources) > 2 else ""
+    w.write(dest, f"({a} << {bits}) | {b}{above}", "b32")
 
 
 def _fp8(w: Writer, i: Instruction, into: str, of: str, how: str, options: dict[str, bool]) -> None:

@@ -104,7 +104,17 @@ def mbarrier(w: Writer, i: Instruction) -> None:
     mods = Modifiers(i)
     if mods.type() != "b64":
         raise refused(i)
-    what = mods.take("init", "inval", "arrive", "expect_tx", "complete_tx", "test_wait", "try_wait")
+    if mods.take("pending_count"):
+        mods.done()
+        return w.write(i.operands[0], f"mbarrier_pending({w.read(i.operands[1], 'b64')})", "b32")
+    drops, fewer = bool(mods.take("arrive_drop")), mods.take("noComplete")
+    what = (
+        "arrive"
+        if drops
+        else mods.take("init", "inval", "arrive", "expect_tx", "complete_tx", "test_wait", "try_wait")
+    )
+    if fewer and (what != "arrive" or "expect_tx" in i.modifiers):
+        raise refused(i)
     expects, parity = what == "expect_tx" or bool(mods.take("expect_tx")), mods.take("parity")
     mods.drop((*SCOPES, "shared", "shared::cta", "shared::cluster", "release", "acquire", "relaxed"))
     mods.done()
@@ -135,10 +145,8 @@ def mbarrier(w: Writer, i: Instruction) -> None:
         amount, count = w.read(operands[0], "b32"), "splat<uint32_t>(1)"
     else:
         amount, count = "zero<uint32_t>()", w.read(operands[0], "b32") if operands else "splat<uint32_t>(1)"
-    arrives = flag(what == "arrive")
-    w.emit(
-        f"const b64 token = mbarrier_arrive(w, {w.mask}, {at}, {count}, {amount}, {arrives}, {w.site(i)});"
-    )
+    how = "DROPS" if drops else "ARRIVES" if what == "arrive" else "STAYS"
+    w.emit(f"const b64 token = mbarrier_arrive(w, {w.mask}, {at}, {count}, {amount}, {how}, {w.site(i)});")
     w.write(dest, "token", "b64")
     return None
 

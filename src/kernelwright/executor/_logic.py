@@ -98,11 +98,22 @@ def fields(w: Writer, i: Instruction) -> None:
 
 def logic3(w: Writer, i: Instruction) -> None:
     """lop3."""
-    *values, table = i.operands
-    if i.modifiers != ("b32",) or not isinstance(table, Immediate) or len(values) != 4:
+    joined = i.modifiers[0] if i.modifiers in {("or", "b32"), ("and", "b32")} else ""
+    dest, a, b, c, table, *with_ = i.operands
+    if (
+        i.modifiers[bool(joined) :] != ("b32",)
+        or not isinstance(table, Immediate)
+        or len(with_) != bool(joined)
+    ):
         raise refused(i)
-    dest, *sources = values
-    w.write(dest, f"logic3<b32>({', '.join(w.read(s, 'b32') for s in sources)}, {table.value})", "b32")
+    values = ", ".join(w.read(s, "b32") for s in (a, b, c))
+    dest, is_some = both(dest)
+    w.emit(f"const b32 word = logic3<b32>({values}, {table.value});")
+    if joined:
+        sign = "|" if joined == "or" else "&"
+        w.emit(f"const Mask some = ne<uint32_t>(word, zero<uint32_t>()) {sign} {w.predicate(with_[0])};")
+        w.write(is_some, "some", "pred")
+    w.write(dest, "word", "b32")
 
 
 _BYTES = {
@@ -225,29 +236,41 @@ def set_predicate(w: Writer, i: Instruction) -> None:
 
 
 def set_word(w: Writer, i: Instruction) -> None:
-    """set: a comparison as all ones or 1.0."""
+    """set: a comparison as all ones or 1.0, of pairs of halves in each half."""
     mods = Modifiers(i)
     kind, how = mods.type(), mods.take(i.modifiers[0])
-    into, ftz = mods.take("u32", "s32", "f32", "f16x2", "bf16x2"), mods.take("ftz")
+    into, ftz, joined = mods.take(*_ONES), mods.take("ftz"), mods.take("and", "or", "xor")
     mods.done()
-    pairs = kind in {"f16x2", "bf16x2"}
-    if not into or len(i.operands) != 3 or pairs != (into == kind):
+    pairs, halves = kind in {"f16x2", "bf16x2"}, kind in {"f16", "bf16"}
+    words = (
+        {"u32", "s32", kind}
+        if pairs
+        else {"u32", "s32", "u16", "s16", kind}
+        if halves
+        else {"u32", "s32", "f32"}
+    )
+    if into not in words or len(i.operands) != 3 + bool(joined):
         raise refused(i)
-    dest, a, b = i.operands
+    dest, a, b, *rest = i.operands
+    sign = {"and": "&", "or": "|", "xor": "^"}.get(joined)
+    with_ = f" {sign} {w.predicate(rest[0])}" if sign else ""
     if pairs:
-        bits = 0x3C00 if kind == "f16x2" else 0x3F80
         low, high = (
-            f"pick({half}, splat<uint32_t>({bits << shift}u), zero<uint32_t>())"
+            f"pick(({half}){with_}, splat<uint32_t>({(_ONES[into] & 0xFFFF) << shift}u), zero<uint32_t>())"
             for half, shift in zip(halves_compared(w, i, how, kind, (a, b), ftz), (0, 16), strict=True)
         )
         return w.write(dest, f"{low} | {high}", "b32")
-    one = "0x3f800000u" if into == "f32" else "0xffffffffu"
-    w.write(
-        dest,
-        f"pick({compared(w, i, how, kind, (a, b), ftz)}, splat<uint32_t>({one}), zero<uint32_t>())",
-        "b32",
-    )
+    u = unsigned_of(into)
+    c, mask = C_TYPES[u], f"({compared(w, i, how, kind, (a, b), ftz)}){with_}"
+    w.write(dest, f"pick({mask}, splat<{c}>({c}({_ONES[into]}u)), zero<{c}>())", u)
     return None
+
+
+_ONES = {
+    **dict.fromkeys(("u32", "s32"), 0xFFFFFFFF), **dict.fromkeys(("u16", "s16"), 0xFFFF), "f32": 0x3F800000,
+    **dict.fromkeys(("f16", "f16x2"), 0x3C00), **dict.fromkeys(("bf16", "bf16x2"), 0x3F80),
+}  # fmt: skip
+"""What a comparison that holds gives, by the type of its result."""
 
 
 def select(w: Writer, i: Instruction) -> None:
@@ -256,13 +279,13 @@ def select(w: Writer, i: Instruction) -> None:
     kind = mods.type()
     dest, a, b, which = i.operands
     if i.opcode == "slct":
-        into = mods.take(*C_TYPES)
-        mods.take("ftz")
+        into, ftz = mods.take(*C_TYPES), mods.take("ftz")
         mods.done()
-        if kind not in {"s32", "f32"} or not into:
+        if kind not in {"s32", "f32"} or not into or (ftz and kind == "s32"):
             raise refused(i)
         c = C_TYPES[kind]
-        mask, kind = f"ge<{c}>({w.read(which, kind)}, zero<{c}>())", into
+        sign = f"flushed<{c}>({w.read(which, kind)})" if ftz else w.read(which, kind)
+        mask, kind = f"ge<{c}>({sign}, zero<{c}>())", into
     else:
         mods.done()
         mask = w.predicate(which)
@@ -318,19 +341,23 @@ def _unpack(w: Writer, i: Instruction, dest: Vector, source: Operand, kind: str)
         w.write(item, f"convert<{C_TYPES[part]}, {C_TYPES[u]}>(whole >> {8 * each * n})", part)
 
 
+_WINDOWS = {
+    **dict.fromkeys(("shared", "shared::cta", "shared::cluster"), SHARED_BASE), "local": LOCAL_BASE,
+    **dict.fromkeys(("param", "param::entry"), PARAM_BASE),
+}  # fmt: skip
+"""Where the window of each space begins, of those that have one."""
+
+
 def to_address(w: Writer, i: Instruction) -> None:
     """cvta: between generic addresses and those of a space."""
     mods = Modifiers(i)
     kind, to = mods.type(), mods.take("to")
-    space = mods.take("global", "const", "shared", "local", "param", "shared::cta")
-    mods.take("entry")
+    space = mods.take("global", "const", *_WINDOWS)
     mods.done()
     if kind != "u64" or not space:
         raise refused(i)
     dest, source = i.operands
-    base = {"shared": SHARED_BASE, "shared::cta": SHARED_BASE, "local": LOCAL_BASE, "param": PARAM_BASE}.get(
-        space, 0
-    )
+    base = _WINDOWS.get(space, 0)
     sign = "-" if to else "+"
     w.write(dest, f"{w.read(source, 'u64')} {sign} splat<uint64_t>({base}ull)", "u64")
 
@@ -338,15 +365,15 @@ def to_address(w: Writer, i: Instruction) -> None:
 def in_space(w: Writer, i: Instruction) -> None:
     """isspacep."""
     dest, source = i.operands
-    bases = {"shared": SHARED_BASE, "shared::cta": SHARED_BASE, "local": LOCAL_BASE, "param": PARAM_BASE}
     space = i.modifiers[0] if len(i.modifiers) == 1 else ""
     value = w.read(source, "u64")
-    if space in bases:
-        return w.write(
-            dest,
-            f"lt<uint64_t>({value} - splat<uint64_t>({bases[space]}ull), splat<uint64_t>(WINDOW))",
-            "pred",
-        )
+    if space in _WINDOWS:
+        w.emit(f"const b64 offset = {value} - splat<uint64_t>({_WINDOWS[space]}ull);")
+        if space in {"shared", "shared::cta"}:  # the block's own, under either of its addresses
+            whole = "splat<uint64_t>(1ull << 24)"
+            w.emit("const b64 named = offset - splat<uint64_t>(uint64_t(w->cluster_rank + 1) << 24);")
+            return w.write(dest, f"(lt<uint64_t>(offset, {whole}) | lt<uint64_t>(named, {whole}))", "pred")
+        return w.write(dest, "lt<uint64_t>(offset, splat<uint64_t>(WINDOW))", "pred")
     if space != "global":
         raise refused(i)
     return w.write(dest, f"lt<uint64_t>({value}, splat<uint64_t>({PARAM_BASE}ull))", "pred")

@@ -62,8 +62,7 @@ def _results(w: Writer, i: Instruction, count: int, kind: str = "b32") -> None:
 
 def _dense(w: Writer, i: Instruction) -> None:
     mods = list(i.modifiers)
-    if mods[-1:] == ["rn"] and "f64" in mods:
-        mods.pop()
+    rounding = mods.pop() if "f64" in mods and mods[-1] in {"rn", "rz", "rm", "rp"} else "rn"
     shape, saturates = mods[2] if len(mods) > 2 else "", "satfinite" in mods
     bits = mods[-2] if mods[-1:] == ["popc"] else ""
     if (
@@ -81,12 +80,13 @@ def _dense(w: Writer, i: Instruction) -> None:
     kind = "b64" if ka == "f64" else "b32"
     call, accumulators = "", rows // 4
     if ka == "f64":
-        call = f"mma_f64({rows}, {k}, {{}})"
+        call = f"mma_f64({rows}, {k}, {rounding.upper()}, {{}})"
     elif ka in _WHOLE:
         left, right = (f"{bits}_b1".upper(),) * 2 if bits else (ka.upper(), kb.upper())
         call = f"mma_s32({left}, {right}, {rows}, {k}, {flag(saturates)}, {{}})"
-    elif (into, of) == ("f32", "f32") and ka in {"e4m3", "e5m2"}:
-        call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {{}})"
+    elif (into, of) in {("f32", "f32"), ("f16", "f16")} and ka in {"e4m3", "e5m2"}:
+        call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {flag(into == 'f16')}, {{}})"
+        accumulators = 2 if into == "f16" else 4
     elif (into, of) == ("f32", "f32"):
         call = f"mma_f32(w, {ka.upper()}, {k}, {{}})"
     elif (into, of, ka) == ("f16", "f16", "f16"):

@@ -20,8 +20,12 @@ _ONE = {
     "%dynamic_smem_size": "splat<uint32_t>(w->shared_dynamic)",
     "%total_smem_size": "splat<uint32_t>(w->shared_total)",
     "%clock": "splat<uint32_t>(uint32_t(w->steps))",
+    "%clock_hi": "splat<uint32_t>(uint32_t(w->steps >> 32))",
+    "%globaltimer_lo": "splat<uint32_t>(uint32_t(w->steps))",
+    "%globaltimer_hi": "splat<uint32_t>(uint32_t(w->steps >> 32))",
 }
-_LONG = {"%clock64": "splat<uint64_t>(w->steps)", "%globaltimer": "splat<uint64_t>(w->steps)"}
+_LONG = {"%clock64": "splat<uint64_t>(w->steps)", "%globaltimer": "splat<uint64_t>(w->steps)",
+         "%current_graph_exec": "zero<uint64_t>()"}  # fmt: skip
 
 
 def special(name: str) -> tuple[str, int]:

@@ -102,6 +102,7 @@ def fence(w: Writer, i: Instruction) -> None:
     near = flag(bool(mods.take("cta")))
     mods.drop((*SCOPES, "gl"))
     mods.take("sc", "acq_rel", "acquire", "release")
+    mods.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
     mods.done()
     w.has_fences = True
     return w.emit(f"fence(w, {near});")

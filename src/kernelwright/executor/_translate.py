@@ -209,7 +209,7 @@ def _prologue(w: Writer, blocks: list[Block]) -> list[str]:
     for name, at in w.frame.offsets.items():
         lines.append(f"allow_local(w, m, frame + {at}, {w.function.variables[name].size});")
     for name, kind in w.function.registers.items():
-        if name in w.temporary:
+        if name in w.temporary or kind == "b128":  # which nothing that is executed reads or writes
             continue
         c = storage(kind)
         lines.append(f"{c} {w.name(name)} = {'0' if c == 'Mask' else f'zero<uint{c[1:]}_t>()'};")

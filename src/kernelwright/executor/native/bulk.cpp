@@ -19,13 +19,13 @@ void bulk_read(Warp* w, int lane, uint32_t site, uint64_t from, Space s, uint32_
   }
 }
 
-void bulk_add(Warp* w, int lane, Transaction& t, uint64_t to, const uint8_t* data) {
-  Chunk c;
-  memcpy(c.data, data, 16);
-  if (!reach({w, lane, true, ORDINARY, true, t.site, 16, to, nullptr, c.data}, CLUSTER, false, nullptr)) return;
+void bulk_add(Warp* w, int lane, Transaction& t, uint64_t to, const uint8_t* data, uint32_t bytes) {
+  Chunk c{0, bytes, {}};
+  memcpy(c.data, data, bytes);
+  if (!reach({w, lane, true, ORDINARY, true, t.site, bytes, to, nullptr, c.data}, CLUSTER, false, nullptr)) return;
   Block* b = owner_of(w, to, &c.to);
   if (has(w, CHECK))
-    for (int k = 0; k < 16; k++) b->shared_shadow[c.to + k] |= PENDING;
+    for (uint32_t k = 0; k < bytes; k++) b->shared_shadow[c.to + k] |= PENDING;
   t.chunks.push_back(c);
 }
 
@@ -47,9 +47,9 @@ uint32_t land(Block* b, uint32_t barrier) {
     if (t.barrier != barrier) { k++; continue; }
     bytes += t.bytes;
     for (const Chunk& c : t.chunks) {
-      memcpy(b->shared.data() + c.to, c.data, 16);
+      memcpy(b->shared.data() + c.to, c.data, c.bytes);
       uint8_t* shadow = b->shared_shadow.data() + c.to;
-      for (int i = 0; i < 16; i++) shadow[i] = uint8_t((shadow[i] & ~PENDING) | WRITTEN | ASYNC);
+      for (uint32_t i = 0; i < c.bytes; i++) shadow[i] = uint8_t((shadow[i] & ~PENDING) | WRITTEN | ASYNC);
     }
     all.erase(all.begin() + long(k));
   }
@@ -72,6 +72,25 @@ void bulk_load(Warp* w, Mask m, const b64& to, const b64& from, Space of, const 
       bulk_issue(w, int(i), std::move(t), many ? of_rank(barrier.at(i), rank) : barrier.at(i));
     }
   }
+  tick(w);
+}
+
+// st.async: each lane's own bytes. Both must lie in one block.
+void store_async(Warp* w, Mask m, const b64& to, const b64& barrier, int words, const b32* in, uint32_t site) {
+  KW_EACH_LANE(i, m) {
+    uint32_t data[4], there, told;
+    for (int k = 0; k < words; k++) data[k] = in[k].at(int(i));
+    if (owner_of(w, to.at(i), &there) != owner_of(w, barrier.at(i), &told)) { note(w, BLOCK_ENDED, site, int(i), to.at(i), 4, SHARED, 0); continue; }
+    Transaction t{0, 4u * uint32_t(words), site, 0, {}};
+    bulk_add(w, int(i), t, to.at(i), reinterpret_cast<const uint8_t*>(data), t.bytes);
+    count_bulk(w, site, t.bytes, false);
+    bulk_issue(w, int(i), std::move(t), barrier.at(i));
+  }
+  tick(w);
+}
+// red.async: what it changes is changed at once, as an atomic operation; its bytes count when somebody waits for them.
+void reduced_async(Warp* w, Mask m, const b64& barrier, uint32_t bytes, uint32_t site) {
+  KW_EACH_LANE(i, m) bulk_issue(w, int(i), Transaction{0, bytes, site, 0, {}}, barrier.at(i));
   tick(w);
 }
 
@@ -181,7 +200,7 @@ void bulk_left(Warp* w) {
 
 void copies_arrive(Warp* w, Mask m, const b64& barrier, bool counted, uint32_t site) {
   copy_wait(w, m, 0, true);  // they may arrive as early as this
-  if (counted) mbarrier_arrive(w, m, barrier, splat<uint32_t>(1), zero<uint32_t>(), true, site);
+  if (counted) mbarrier_arrive(w, m, barrier, splat<uint32_t>(1), zero<uint32_t>(), ARRIVES, site);
 }
 
 void count_bulk(Warp* w, uint32_t site, uint32_t bytes, bool global) {

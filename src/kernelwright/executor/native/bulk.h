@@ -4,7 +4,7 @@
 
 namespace kw {
 void bulk_read(Warp* w, int lane, uint32_t site, uint64_t from, Space s, uint32_t bytes, uint32_t least, uint8_t* out);
-void bulk_add(Warp* w, int lane, Transaction& t, uint64_t to, const uint8_t* data);  // sixteen bytes more
+void bulk_add(Warp* w, int lane, Transaction& t, uint64_t to, const uint8_t* data, uint32_t bytes = 16);  // so many bytes more
 void bulk_issue(Warp* w, int lane, Transaction&& t, uint64_t barrier);
 void bulk_hold(Warp* w, int lane, BulkStore&& s);
 // Of this block's shared memory, or another's of the cluster.

@@ -141,7 +141,7 @@ struct Copies {
 };
 
 // A bulk copy into shared memory: its bytes arrive when somebody waits at its mbarrier.
-struct Chunk { uint32_t to; uint8_t data[16]; };
+struct Chunk { uint32_t to, bytes; uint8_t data[16]; };
 struct Transaction {
   uint32_t barrier, bytes, site, thread;
   std::vector<Chunk> chunks;

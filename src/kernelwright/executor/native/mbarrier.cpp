@@ -60,7 +60,7 @@ void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32
   }
 }
 
-b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, bool arrives, uint32_t site) {
+b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, Arrival how, uint32_t site) {
   alignas(64) uint64_t r[LANES] = {};
   KW_EACH_LANE(i, m) {
     uint64_t* u = word_of(w, int(i), address.at(i), false, site);
@@ -68,17 +68,22 @@ b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const
     Phase s(*u);
     r[i] = *u;
     s.bytes += int32_t(bytes.at(i));
-    if (arrives) {
+    if (how != STAYS) {
       uint32_t offset;
       Block* b = owner_of(w, address.at(i), &offset);
       publish(w, b, offset);
       s.missing -= count.at(i) <= s.missing ? count.at(i) : s.missing;
+      if (how == DROPS) s.expected -= count.at(i) <= s.expected ? count.at(i) : s.expected;
     }
     s.settle();
     *u = s.word();
   }
   tick(w);
   return bits<b64>(r);
+}
+
+b32 mbarrier_pending(const b64& token) {
+  return map<uint32_t, uint64_t>(token, [](uint64_t u) { return uint32_t(Phase(u).missing); });
 }
 
 Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site) {

@@ -13,6 +13,7 @@ constexpr Order near(Order o) { return Order(o | NEAR); }
 enum Atomic { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 enum Vote { ALL, ANY, UNI, BALLOT };
 enum Reduce { RED_NONE, RED_POPC, RED_AND, RED_OR };
+enum Arrival { STAYS, ARRIVES, DROPS };  // DROPS: arrives, and is expected in no later phase
 enum Shuffle { UP, DOWN, BFLY, IDX };
 
 constexpr uint64_t GLOBAL_BASE = 0x700000000000, SHARED_BASE = 0x7e0000000000, LOCAL_BASE = 0x7d0000000000,
@@ -117,13 +118,16 @@ void wgmma_commit(Warp* w);
 void wgmma_wait(Warp* w, uint32_t groups);
 
 void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site);
-b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, bool arrives, uint32_t site);
+b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, Arrival how, uint32_t site);
+b32 mbarrier_pending(const b64& token);
+void store_async(Warp* w, Mask m, const b64& to, const b64& barrier, int words, const b32* in, uint32_t site);
+void reduced_async(Warp* w, Mask m, const b64& barrier, uint32_t bytes, uint32_t site);
 Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site);
 void mma_f32(Warp* w, Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f16(Warp* w, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
-void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
-void mma_f64(int m, int k, const b64* a, const b64* b, const b64* c, b64* d);
+void mma_f8(Element ea, Element eb, int k, bool narrow, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f64(int m, int k, Round how, const b64* a, const b64* b, const b64* c, b64* d);
 void mma_four(bool turn_a, bool turn_b, bool narrow_c, bool narrow_d, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_sparse(Warp* w, uint32_t site, Element ea, Element eb, Element into, int k, int selector, bool ordered, bool satfinite,
                 const b32* a, const b32* b, const b32* c, const b32& metadata, b32* d);

@@ -259,7 +259,7 @@ void tensor_commit(Warp* w, Mask m, const b64& barrier, bool many, const b32& bl
       uint32_t offset;
       if (Block* b = owner_of(w, at, &offset))
         for (const TensorWork& work : issued) b->tensor.committed.push_back({offset, work});
-      mbarrier_arrive(w, Mask(1) << i, splat<uint64_t>(at), splat<uint32_t>(1), zero<uint32_t>(), true, site);
+      mbarrier_arrive(w, Mask(1) << i, splat<uint64_t>(at), splat<uint32_t>(1), zero<uint32_t>(), ARRIVES, site);
     }
     issued.clear();
   }

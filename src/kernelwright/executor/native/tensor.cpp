@@ -188,7 +188,7 @@ void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a,
   }
 }
 
-void mma_f64(int m, int k, const b64* a, const b64* b, const b64* c, b64* d) {
+void mma_f64(int m, int k, Round how, const b64* a, const b64* b, const b64* c, b64* d) {
   int halves = m / 8;
   for (int r = 0; r < 2 * halves; r++) {
     alignas(64) double sums[LANES];
@@ -196,7 +196,7 @@ void mma_f64(int m, int k, const b64* a, const b64* b, const b64* c, b64* d) {
       double s = bits<double>(c[r].at(i));
       for (int x = 0; x < k; x++) {
         uint64_t left = a[x / 4 * halves + r / 2].at(i / 4 * 4 + x % 4), right = b[x / 4].at((2 * (i % 4) + r % 2) * 4 + x % 4);
-        s = std::fma(bits<double>(left), bits<double>(right), s);
+        s = how == RN ? std::fma(bits<double>(left), bits<double>(right), s) : fma_rounded(bits<double>(left), bits<double>(right), s, how);
       }
       sums[i] = s;
     }

@@ -33,7 +33,7 @@ void unpack(Element e, int k, const b32* a, float* out) {
 }
 }  // namespace
 
-void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d) {
+void mma_f8(Element ea, Element eb, int k, bool narrow, const b32* a, const b32* b, const b32* c, b32* d) {
   float fa[16][32], fb[32][8], acc[16][8];
   for (int i = 0; i < LANES; i++) {
     for (int r = 0; r < k / 8; r++) {
@@ -45,9 +45,13 @@ void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32
       uint32_t word = b[r].at(i);
       for (int x = 0; x < 4; x++) fb[4 * (i % 4) + x + 16 * r][i / 4] = element_of(eb, reinterpret_cast<uint8_t*>(&word) + x);
     }
-    for (int r = 0; r < 4; r++) acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = bits<float>(c[r].at(i));
+    for (int r = 0; r < 4; r++) {
+      float given = narrow ? to_float(half{uint16_t(c[r / 2].at(i) >> 16 * (r % 2))}) : bits<float>(c[r].at(i));
+      acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = given;
+    }
   }
-  // On Hopper halves of both are multiplied, first those of the lower bytes of each pair; then the sum is added.
+  // On Hopper halves of both are multiplied, first those of the lower bytes of each pair; then the sum is added. Sums of
+  // halves are so too: ptxas makes two HMMA.F16 and an HADD2 of it, each rounded to nearest.
   for (int i = 0; i < 16; i++)
     for (int j = 0; j < 8; j++) {
       float x[16], y[16], sum = 0;
@@ -56,13 +60,17 @@ void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32
           int at = p / 2 * 4 + part * 2 + p % 2;
           x[p] = fa[i][at], y[p] = fb[at][j];
         }
-        sum = cut(fused(PRECISE, k / 2, x, 1, y, 1, sum));
+        double exact = fused(PRECISE, k / 2, x, 1, y, 1, sum);
+        sum = narrow ? to_float(from_double<half>(exact)) : cut(exact);
       }
       acc[i][j] += sum;
     }
-  for (int r = 0; r < 4; r++) {
+  for (int r = 0; r < (narrow ? 2 : 4); r++) {
     alignas(64) uint32_t v[LANES];
-    for (int i = 0; i < LANES; i++) v[i] = bits<uint32_t>(acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2]);
+    for (int i = 0; i < LANES; i++) {
+      const float* sums = &acc[i / 4 + 8 * (narrow ? r : r / 2)][2 * (i % 4)];
+      v[i] = narrow ? from_double<half>(sums[0]).u | uint32_t(from_double<half>(sums[1]).u) << 16 : bits<uint32_t>(sums[r % 2]);
+    }
     memcpy(&d[r], v, sizeof v);
   }
 }
