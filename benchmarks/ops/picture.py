@@ -6,6 +6,8 @@ It is drawn from the rows that the scripts of this folder keep with `--out`. A l
 the dtype. A share is the least time over the kernel's. The least time is that of moving the least bytes from memory
 and to it, or of the multiplications, whichever is longer, on one core of the machine that the rows are from. Where
 what bounds a size is the bytes, and they fit into the last cache, it has no mark: the rates of caches were not kept.
+Of a size that was timed more than once the newest row counts, whatever machine it is from; where that machine's rates
+were not kept, its row has no share.
 """
 
 import argparse
@@ -62,16 +64,18 @@ def marks(files: Iterable[Path]) -> list[Mark]:
     found: dict[tuple[str, ...], Mark] = {}
     for file in files:
         rates = next((r for begin, r in RATES.items() if file.name.startswith(begin)), None)
+        if rates is None and "-ops-" not in file.name:
+            continue
         for line in file.read_text().splitlines():
             row = json.loads(line)
-            if rates and row.get("threads") == 1:
+            if row.get("threads") == 1:
                 mark = _mark(row, rates)
                 if mark is not None:
                     found[mark[:4]] = mark
     return list(found.values())
 
 
-def _mark(row: dict[str, Any], rates: Rates) -> Mark | None:
+def _mark(row: dict[str, Any], rates: Rates | None) -> Mark | None:
     """Return the mark of a row; None for what is no row of an op."""
     if row.keys() >= {"layer", "tokens", "ratio"}:
         return Mark(
@@ -87,7 +91,7 @@ def _mark(row: dict[str, Any], rates: Rates) -> Mark | None:
         return None
     op = "masks" if row["op"].startswith("mask ") else row["op"]
     words = row["family"], op, f"{row['op']} {row['size']}", row["dtype"]
-    return Mark(*words, row["ratio"], share(row, rates))
+    return Mark(*words, row["ratio"], None if rates is None else share(row, rates))
 
 
 def share(row: dict[str, Any], rates: Rates) -> float | None:

@@ -3,12 +3,15 @@
 import json
 
 import pytest
+import torch
 from tests.ops.mutants import verdicts
 
+from kernelwright import ops
 from kernelwright.api import ops as api
 from kernelwright.cli import main
 from kernelwright.cli._common import Common
-from kernelwright.cli.ops import _judged
+from kernelwright.cli.ops import _judged, _meant
+from kernelwright.errors import InputError
 from kernelwright.records import Task
 
 
@@ -29,6 +32,24 @@ def test_a_build_is_found_again(capsys):
     assert main(["ops", "build", "kmeans"]) == 0
     assert main(["ops", "build", "kmeans"]) == 0
     assert capsys.readouterr().out.endswith("kmeans: in the cache\n")
+
+
+def test_ops_and_cases_are_named_to_list_and_build_as_to_verify(capsys):
+    assert main(["ops", "list", "kmeans_step-2", "rope", "--json"]) == 0
+    *found, _ = events(capsys.readouterr().out)
+    assert [one["op"] for one in found if one["family"] == "kmeans"] == ["kmeans_step"]
+    assert {one["family"] for one in found} == {"kmeans", "rope"}
+    assert main(["ops", "build", "kmeans_step", "kmeans"]) == 0
+    assert capsys.readouterr().out.count("kmeans: ") == 1
+    assert len(_meant(("all",))) == len(_meant(())) > 15
+
+
+@pytest.mark.parametrize("ask", [ops.explain, ops.watch])
+def test_what_is_no_call_is_refused_with_an_example(ask):
+    with pytest.raises(
+        InputError, match="call is a Tensor; expected a function without arguments, such as `lambda: ops"
+    ):
+        ask(torch.ones(3))
 
 
 def test_unknown_families_and_missing_ones_are_named(capsys):

@@ -29,8 +29,7 @@ def ops(
         action: `list` every op, what runs on this machine's processor, and what on a GPU; `build` the kernels of the
             named families ahead of their first use, of all by default; `verify` what is named by the judge, each
             op against its reference on its cases (exit code 1 if one does not hold).
-        families: Names of families; for `verify` also of ops, or of one case of an op (`conv-2`), and `all` is all of
-            them.
+        families: Names of families, of ops, or of one case of an op (`conv-2`); `all` is all families.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
         brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
         baseline: Of `verify`: what ops are timed against; `eager` and `compile` by default, which takes longer.
@@ -53,12 +52,11 @@ def ops(
 
 
 def _list(names: tuple[str, ...], common: Common) -> int:
-    from ..ops import families, family, ops_of
+    from ..ops import family, ops_of
 
     rows = []
-    for name in names or families():
-        module = family(name)
-        for op in ops_of(module):
+    for name, only in _meant(names):
+        for op in (op for op in ops_of(family(name)) if not only or op.name in only):
             runs, what = op.state()
             rows.append({"family": name, "op": op.name, "runs": runs, "state": what, "gpu": op.on_gpu()})
     if common.json:
@@ -70,11 +68,28 @@ def _list(names: tuple[str, ...], common: Common) -> int:
     return 0
 
 
+def _meant(names: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
+    """Return the families that names of families, ops and cases mean, and of each the ops, none where it is all."""
+    from ..ops import families
+
+    if not names or names == ("all",):
+        return [(name, frozenset()) for name in families()]
+    if set(names) <= set(families()):
+        return [(name, frozenset()) for name in names]
+    from ..api.ops import chosen, named_cases
+
+    found = [(name, *chosen(name)) for name in names]
+    return [
+        (family, frozenset() if name == family else frozenset(named_cases(family)[case].op for case in cases))
+        for name, family, cases in found
+    ]
+
+
 def _build(names: tuple[str, ...], common: Common) -> int:
-    from ..ops import build, families
+    from ..ops import build
 
     failed = 0
-    for name in names or families():
+    for name in dict.fromkeys(name for name, _ in _meant(names)):
         one = build(name)[name]
         failed += one.status != "ok"
         if common.json:

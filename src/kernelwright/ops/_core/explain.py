@@ -75,7 +75,7 @@ def explain(call: Callable[[], object]) -> list[Explanation]:
     own look at sizes shows only where it is run, by `watch`.
 
     Raises:
-        InputError: the call looks at values, which it would have to be run for.
+        InputError: the call is no function, or looks at values, which it would have to be run for.
 
     Example:
         >>> import torch
@@ -90,6 +90,7 @@ def explain(call: Callable[[], object]) -> list[Explanation]:
         FakeTensorMode,
     )
 
+    _callable("explain", call)
     found: list[Explanation] = []
     plans.append(found)
     try:
@@ -109,6 +110,9 @@ def explain(call: Callable[[], object]) -> list[Explanation]:
 def watch(call: Callable[[], object]) -> list[Explanation]:
     """Run a call and return which ops it ran, by what, why, and how long each took.
 
+    Raises:
+        InputError: the call is no function.
+
     Example:
         >>> import torch
         >>> from kernelwright import ops
@@ -116,6 +120,7 @@ def watch(call: Callable[[], object]) -> list[Explanation]:
         >>> [(one.op, one.serves) for one in watch(lambda: ops.kmeans.assign(x, x[:4]))]
         [('kmeans_assign', 'kernel')]
     """
+    _callable("watch", call)
     heard: list[Explanation] = []
     listeners.append(heard)
     try:
@@ -123,3 +128,11 @@ def watch(call: Callable[[], object]) -> list[Explanation]:
     finally:
         listeners[:] = [one for one in listeners if one is not heard]
     return heard
+
+
+def _callable(name: str, call: object) -> None:
+    if not callable(call):
+        raise InputError(
+            f"{name}: call is a {type(call).__name__}; expected a function without arguments, such as "
+            "`lambda: ops.norms.rms_norm(x)`: what it returns is computed already where it is passed itself"
+        )
