@@ -151,10 +151,22 @@ def test_forms_are_right_in_the_interpreter(family):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.needs("triton")
-@pytest.mark.parametrize("name", ["lowbit", "loss", "optim", "odd"])
+@pytest.mark.parametrize("name", ["lowbit", "loss", "optim", "decode", "odd"])
 def test_every_way_is_right_in_the_interpreter(name):
     done = subprocess.run(
         [sys.executable, "-m", "tests.ops.gpu_forms", name], env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True, text=True, timeout=1000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.needs("triton")
+@pytest.mark.parametrize("name", ["scan", "decode"])
+def test_what_is_compiled_for_a_gpu_is_right_and_clean_in_the_executor(name):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ops.gpu_forms", name, "executed"], capture_output=True, text=True, timeout=1000,
+        env={k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
