@@ -12,8 +12,8 @@ pytestmark = pytest.mark.long
 
 SOURCE = Path(__file__).with_name("ascendc_library.cpp").read_text()
 KINDS = {
-    "row_of_30": "length", "more_than_a_row": "length", "other_shape": "length", "own_result": "overlap", "own_source": "overlap",
-    "beyond": "out-of-bounds", "unordered": "race", "no_wait": "event",
+    "row_of_30": "length", "more_than_a_row": "length", "other_shape": "length", "own_result": "overlap",
+    "own_source": "overlap", "beyond": "out-of-bounds", "unordered": "race", "no_wait": "event",
 }  # fmt: skip
 
 
