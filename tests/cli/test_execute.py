@@ -87,6 +87,19 @@ def test_a_traced_thread_tells_each_step_with_its_registers(scale, capsys):
     assert next(m for m in result["memory"] if m["instruction"] == "st.global.f32")["units"] == 3
 
 
+def test_steps_name_the_line_of_the_source(scale, capsys):
+    path = Path(scale)
+    text = (
+        path.read_text()
+        .replace(".visible", '.file 1 "triple.cu"\n.visible')
+        .replace("  mul.rn", "  .loc 1 7 3\n  mul.rn")
+    )
+    path.write_text(text)
+    assert main(["execute", scale, "float32[20]", "out:float32[20]", "20", "--at", "0,7"]) == 0
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if " mul.rn.f32" in x)
+    assert line.split()[2] == "triple.cu:7"
+
+
 def test_a_thread_that_leaves_early_is_traced_as_far_as_it_goes(scale, capsys):
     assert main(["execute", scale, "float32[20]", "out:float32[20]", "20", "--at", "0,31", "--json"]) == 0
     steps = events(capsys)[:-1]

@@ -42,6 +42,13 @@ THROUGH(tanh_all, float, Tanh(c, a))
 THROUGH(tanh_some, half, Tanh(c, a, work, 100))
 THROUGH(sigmoid_some, float, Sigmoid(c, a, 100))
 THROUGH(sigmoid_all, float, Sigmoid(c, a, work))
+THROUGH(erf_all, float, Erf(c, a, work))
+THROUGH(sin_some, half, Sin(c, a, work, 100))
+THROUGH(atan_all, float, Atan(c, a))
+THROUGH(frac_all, float, Frac(c, a))
+THROUGH(floor_all, half, Floor(c, a))
+THROUGH(gelu_all, float, Gelu<float, true>(c, a, work, 512))
+THROUGH(silu_all, float, Silu(c, a, 512))
 THROUGH(sums, float, Sum(c, a, work, SumParams{16, 32, 30}))
 THROUGH(means, half, Mean(c, a, MeanParams{16, 32, 30}))
 THROUGH(broadcast_row, float, BroadCast<float, 2, 0>(c, a, kWhole, kRow, work))
@@ -51,6 +58,7 @@ THROUGH(broadcast_column, half, BroadCast<half, 2, 1>(c, a, kWhole, kColumn))
 WRONG(row_of_30, float, Sum(c, a, SumParams{16, 30, 30}))  // @row_of_30
 WRONG(more_than_a_row, float, Mean(c, a, MeanParams{16, 32, 33}))  // @more_than_a_row
 WRONG(other_shape, float, BroadCast<float, 2, 1>(c, a, kWhole, kWrong))  // @other_shape
+WRONG(own_source, float, Silu(a, a, 512))  // @own_source
 WRONG(own_result, float, Tanh(c, a, c.ReinterpretCast<uint8_t>(), 100))  // @own_result
 WRONG(beyond, float, Sigmoid(work.ReinterpretCast<float>(), a, 257))  // @beyond
 WRONG(unordered, float, Tanh(c, a), SetFlag<HardEvent::V_S>(0), c.SetValue(0, 1.0f), Tanh(c, a))  // @unordered

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 SOURCE = Path(__file__).with_name("ascendc_library.cpp").read_text()
 KINDS = {
     "row_of_30": "length", "more_than_a_row": "length", "other_shape": "length", "own_result": "overlap",
-    "beyond": "out-of-bounds", "unordered": "race", "no_wait": "event",
+    "own_source": "overlap", "beyond": "out-of-bounds", "unordered": "race", "no_wait": "event",
 }  # fmt: skip
 
 
@@ -41,6 +41,17 @@ def test_functions_are_of_as_many_elements_as_are_named(through, x):
         found = through(name, given).flatten()
         torch.testing.assert_close(found[:100], expected.flatten()[:100])
         assert not found[100:].any()
+
+
+def test_other_functions_are_those_of_their_names(through, x):
+    torch.testing.assert_close(through("erf_all", x), x.erf())
+    torch.testing.assert_close(through("atan_all", x), x.atan())
+    torch.testing.assert_close(through("frac_all", x), x.frac())
+    torch.testing.assert_close(through("silu_all", x), torch.nn.functional.silu(x))
+    torch.testing.assert_close(through("gelu_all", x), torch.nn.functional.gelu(x, approximate="tanh"))
+    half = x.half()
+    assert torch.equal(through("floor_all", half), half.floor())
+    torch.testing.assert_close(through("sin_some", half).flatten()[:100], half.sin().flatten()[:100])
 
 
 def test_sums_and_means_are_of_the_part_of_a_row_that_counts(through, x):

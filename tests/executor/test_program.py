@@ -139,7 +139,7 @@ def test_launch_errors_are_those_of_the_runtime(program):
 
 
 def test_whole_numbers_reach_a_program_in_full(program):
-    assert program.call("asked_for", 1 << 40) == 1  # bytes of shared memory: not those of its lower half, none
+    assert program.call("asked_for", 1 << 40) == 1  # bytes of shared memory, not their lower half
     with pytest.raises(InputError, match="at most 64 bits"):
         program.call("asked_for", 1 << 64)
 

@@ -181,7 +181,7 @@ def _number(word: str) -> int | float:
 def _print(run: "Execution", given: list[Any], model: "ModelledTime | None") -> None:
     for step in run.trace:
         registers = ", ".join(f"{n} = {v}" for n, v in step.registers.items())
-        print(f"PTX {step.line:4} {step.source or '':20} {step.instruction:28} {registers}")
+        print(f"PTX {step.line:4} {step.source or ''!s:20} {step.instruction:28} {registers}")
     print(run.printed, end="")
     print(f"{run.kernel}: {run.status}, {run.counters.warp_instructions} warp instructions, "
           f"{run.counters.active_lanes:.0%} of lanes active; executed, not timed")  # fmt: skip

@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ._errors import NotExecutedError
-from ._ir import Function, ParsedModule, Symbol, Variable
+from ._ir import Function, Instruction, ParsedModule, Symbol, Variable
 
 GLOBAL_BASE: Final = 0x700000000000
 SHARED_BASE: Final = 0x7E0000000000
 LOCAL_BASE: Final = 0x7D0000000000
+CODE_BASE: Final = 0x7B0000000000
+"""Where functions seem to lie whose addresses are taken; nothing there may be read."""
 PARAM_BASE: Final = 0x7C0000000000
 RED_ZONE: Final = 256
 """Bytes between allocations of global memory that nobody may touch."""
@@ -46,6 +48,8 @@ class Layout:
         self.globals: dict[str, int] = {}
         """Offset of each `.global` and `.const` variable in the arena."""
         self.shared: dict[str, int] = {}
+        self.functions = _functions(module)
+        """Address of each function whose address is taken."""
         self.spaces: dict[str, str] = {name: v.space for name, v in module.variables.items()}
         self.global_size = RED_ZONE
         self.static_end = SHARED_START
@@ -122,11 +126,24 @@ class Layout:
         return bytes(data), bytes(shadow)
 
     def _address(self, symbol: Symbol, variable: Variable) -> int:
+        if symbol.name in self.functions:
+            return self.functions[symbol.name] + symbol.offset
         if symbol.name not in self.globals:
             raise NotExecutedError(
                 f"not executed: address of {symbol.name!r} in the contents of {variable.name!r}"
             )
         return GLOBAL_BASE + self.globals[symbol.name] + symbol.offset
+
+
+def _functions(module: ParsedModule) -> dict[str, int]:
+    """Give an address to each device function that a variable holds, or that an instruction but a call names."""
+    named = {item.name for v in module.variables.values() for item in v.contents if isinstance(item, Symbol)}
+    for function in module.functions.values():
+        for i in function.body:
+            if isinstance(i, Instruction) and i.opcode == "mov":
+                named |= {operand.name for operand in i.operands if isinstance(operand, Symbol)}
+    known = [name for name, f in module.functions.items() if name in named and f.defined and not f.is_entry]
+    return {name: CODE_BASE + 16 * n for n, name in enumerate(known)}
 
 
 def shared_name(function: Function, name: str) -> str:

@@ -2,7 +2,7 @@
 
 Covers: modules of nvcc, Triton (LLVM's NVPTX) and hand: `.entry`, `.func`, all state spaces, nested scopes,
 `.loc` and `.file`, initialisers with addresses, `.branchtargets`.
-Does not cover: textures, surfaces and samplers, `.alias`, function pointers in initialisers.
+Does not cover: textures, surfaces and samplers, `.alias`.
 """
 
 import math

@@ -8,6 +8,7 @@ from . import (
     _arithmetic,
     _blackwell,
     _bulk,
+    _calls,
     _convert,
     _hopper,
     _logic,
@@ -29,7 +30,6 @@ from ._ir import (
     ParsedModule,
     Part,
     Register,
-    Symbol,
     Variable,
     Vector,
     registers_in,
@@ -49,8 +49,6 @@ _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap"
               "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
               "setmaxnreg", "tensormap", "griddepcontrol"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
-_PRINTS = "vprintf"
-_TRAPS = {"__assertfail"}
 
 
 @dataclass(frozen=True)
@@ -256,7 +254,7 @@ def _instruction(w: Writer, module: ParsedModule, i: Instruction) -> None:
         w.emit(f"const Mask g = m & {w.predicate(i.guard)};")
         w.mask = "g"
     if i.opcode == "call":
-        _call(w, module, i)
+        _calls.call(w, module, i)
     else:
         packed = _PACKED.get(i.modifiers[-1] if i.modifiers else "")
         handler = packed if packed and i.opcode in _OF_PAIRS else HANDLERS.get(i.opcode)
@@ -325,42 +323,6 @@ def _leave(w: Writer, block: Block, i: Instruction) -> None:
         return w.emit("if (!f.rest) goto leave; goto dispatch;")
     w.emit(f"m &= ~{who};" if i.opcode != "trap" else "")
     return w.emit("if (!m) { if (!f.rest) goto leave; goto dispatch; }")
-
-
-def _call(w: Writer, module: ParsedModule, i: Instruction) -> None:
-    operands = list(i.operands)
-    results_ = operands.pop(0) if isinstance(operands[0], Arguments) else Arguments(())
-    callee = operands.pop(0)
-    arguments = operands.pop(0) if operands and isinstance(operands[0], Arguments) else Arguments(())
-    assert isinstance(results_, Arguments) and isinstance(arguments, Arguments)
-    if not isinstance(callee, Symbol) or callee.name not in module.functions:
-        raise refused(i, "a call through a pointer")
-    if callee.name == _PRINTS:
-        return _print(w, i, (*arguments.items, *results_.items))
-    if callee.name in _TRAPS:
-        return w.emit(f"stop(w, 3, {w.site(i)});")
-    function = module.functions[callee.name]
-    names = [x.name for x in (*arguments.items, *results_.items) if isinstance(x, Symbol)]
-    if len(names) != len(function.parameters) + len(function.results) or len(names) != len(
-        arguments.items
-    ) + len(results_.items):
-        raise refused(i, "arguments that are not `.param` variables, or not as many as the function has")
-    w.called.add(callee.name)
-    name = "".join(c if c.isalnum() else "_" for c in callee.name)
-    w.emit(f"f_{name}({', '.join(['w', 'm', *(w.bytes_variable(n) for n in names)])});")
-    w.emit("m &= w->alive; if (!m) { if (!f.rest) goto leave; goto dispatch; }")
-
-
-def _print(w: Writer, i: Instruction, given: tuple[Operand, ...]) -> None:
-    names = [x.name for x in given if isinstance(x, Symbol)]
-    if len(names) != 3 or len(given) != 3:
-        raise refused(i, "vprintf takes a format and arguments and returns a number")
-    text, values, count = (w.bytes_variable(name) for name in names)
-    w.prints = True
-    w.emit(
-        f"const b32 taken = print(w, m, get<uint64_t>({text}, 0), get<uint64_t>({values}, 0), {w.site(i)});"
-    )
-    w.emit(f"put<uint32_t>({count}, 0, m, taken);")
 
 
 def _meet(w: Writer, block: Block, blocks: list[Block]) -> None:

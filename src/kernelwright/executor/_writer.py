@@ -207,7 +207,9 @@ class Writer:
         return f"splat<{c}>({c}({value & 0xFFFFFFFFFFFFFFFF}ull))"
 
     def address_of_symbol(self, name: str, offset: int) -> str:
-        """Return the address of a variable, in its own space, as 64-bit lanes."""
+        """Return the address of a variable, in its own space, or of a function, as 64-bit lanes."""
+        if name in self.layout.functions:
+            return f"splat<uint64_t>({self.layout.functions[name] + offset}ull)"
         space, at = self.place(name)
         if space == "local":
             return f"splat<uint64_t>(frame + {at + offset}ull)"
@@ -220,7 +222,7 @@ class Writer:
         """Return the space and offset of a variable.
 
         Raises:
-            NotExecutedError: where the name is a function's.
+            NotExecutedError: where the name is an entry's, a texture's or nobody's.
             PtxError: where there is no such variable.
         """
         variable = self.function.variables.get(name)

@@ -187,6 +187,8 @@ def _passed(value: Any) -> Any:
         return kind(value.item())
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
-            raise InputError(f"{value} is given to a function of the program; expected a number of at most 64 bits")
+            raise InputError(
+                f"{value} is given to a function of the program; expected a number of at most 64 bits"
+            )
         return ctypes.c_uint64(value % (1 << 64))  # whose lower half a function sees that takes 32 bits
     return ctypes.c_double(value) if isinstance(value, float) else value

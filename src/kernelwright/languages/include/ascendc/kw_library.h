@@ -5,7 +5,8 @@
 // written, with nothing known in it.
 //
 // Sum and Mean are those of the Ascend C API reference (CANN 8.0, pages Sum and Mean: outter, inner and n), Sigmoid has the
-// forms of its page. Tanh and BroadCast are as NPUKernelBench's operators call them, and were not compared with their pages.
+// forms of its page. Erf, Gelu and Silu have those of the API's public headers; the other functions are taken to have Erf's.
+// Tanh and BroadCast are as NPUKernelBench's operators call them, and were not compared with their pages.
 
 namespace detail {
 template <typename T, typename U>
@@ -13,6 +14,10 @@ void works_in(const LocalTensor<T>& dst, const LocalTensor<U>& work, Where at, c
   core()->issue(kw::ascend::V, at, what);
   work.in(kw::ascend::UB, at, what).aligned(at, what).write(kw::ascend::V, sizeof(U), at, what, false);
   if (work.address() == dst.address()) fault("overlap", at, "%s works in the tensor that it writes", what);
+}
+template <typename T>
+void apart(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where at, const char* what) {
+  if (dst.address() == src.address()) fault("overlap", at, "%s writes the tensor that it reads", what);
 }
 }  // namespace detail
 
@@ -48,7 +53,34 @@ void works_in(const LocalTensor<T>& dst, const LocalTensor<U>& work, Where at, c
   }
 KW_FUNCTION(Tanh, tanhf(a))
 KW_FUNCTION(Sigmoid, 1 / (1 + expf(-a)))
+KW_FUNCTION(Erf, erff(a)) KW_FUNCTION(Erfc, erfcf(a))
+KW_FUNCTION(Sin, sinf(a)) KW_FUNCTION(Cos, cosf(a)) KW_FUNCTION(Tan, tanf(a))
+KW_FUNCTION(Asin, asinf(a)) KW_FUNCTION(Acos, acosf(a)) KW_FUNCTION(Atan, atanf(a))
+KW_FUNCTION(Sinh, sinhf(a)) KW_FUNCTION(Cosh, coshf(a))
+KW_FUNCTION(Floor, floorf(a)) KW_FUNCTION(Ceil, ceilf(a)) KW_FUNCTION(Trunc, truncf(a)) KW_FUNCTION(Frac, a - truncf(a))
 #undef KW_FUNCTION
+
+// Gelu by its approximation with tanh, as the API has it.
+template <typename T, bool highPrecision = false, bool highPerformance = false>
+void Gelu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, KW_AT) {
+  detail::unary(dst, src, int64_t{count}, KW_HERE, "Gelu", [](T x) {
+    const float a = static_cast<float>(x);
+    return static_cast<T>(a / (1 + expf(-1.5957691216f * (a + 0.044715f * a * a * a))));
+  });
+}
+template <typename T, bool highPrecision = false, bool highPerformance = false>
+void Gelu(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& work, uint32_t count, KW_AT) {
+  detail::works_in(dst, work, KW_HERE, "Gelu");
+  Gelu(dst, src, count, kw_file, kw_line);
+}
+template <typename T>
+void Silu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, KW_AT) {
+  detail::apart(dst, src, KW_HERE, "Silu");
+  detail::unary(dst, src, int64_t{count}, KW_HERE, "Silu", [](T x) {
+    const float a = static_cast<float>(x);
+    return static_cast<T>(a / (1 + expf(-a)));
+  });
+}
 
 // Rows of `inner` elements, a multiple of 32 bytes, of which the first `n` count.
 struct SumParams {
