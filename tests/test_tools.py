@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,19 @@ OWN_WAY = {
 """Files that have another way than the table, and which."""
 
 
+ASKING = {"needs", "require", "is_here"}
+"""Names of what asks for tools."""
+
+
+def _nodes(text: str, words: set[str]) -> Iterator[ast.AST]:
+    """Parse a file in which one of the words stands: most have none, and to parse all takes seconds."""
+    return ast.walk(ast.parse(text)) if any(word in text for word in words) else iter(())
+
+
 def ways_to_skip(text: str) -> set[str]:
     """Name what a test file calls, names or sets that skips tests."""
     found = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in _nodes(text, SKIPPING):
         if isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, ast.Name):
@@ -43,10 +53,10 @@ def ways_to_skip(text: str) -> set[str]:
 def tools_asked_for(text: str) -> set[str]:
     """Name the tools that a test file gives to `needs` or `require` as words."""
     found = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in _nodes(text, ASKING):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in {"needs", "require", "is_here"}:
+            if called in ASKING:
                 found |= {a.value for a in node.args if isinstance(a, ast.Constant)}
     return found
 

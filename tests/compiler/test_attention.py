@@ -202,7 +202,8 @@ def counting(state, results=1):
         "  out.data()[0] = counted;\n  counted = 0;\n}\n"
     )
     sources = (SourceFile(path="kernel.cpp", text=counted), *candidate.sources[1:])
-    build = get_language("cpp").build(candidate.model_copy(update={"sources": sources}), deadline_s=400)
+    made = candidate.model_copy(update={"sources": sources, "flags": (*candidate.flags, "-O0")})
+    build = get_language("cpp").build(made, deadline_s=400)
     library = load_library(f"{build.artefact}/kernel.so")
     kernel, counter = (
         library.get_function(candidate.entry.split(":")[1]),
