@@ -19,13 +19,13 @@ from ..errors import TaskError
 from ..executor import whole
 from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
+from ._by_calls import Harness, judged_by_calls
 from ._modules import by_name
 from ._program_harness import rewrites
 from ._program_inputs import others_like
 from ._program_runs import Built, Ran, Trial, answers, built, equal, gains_of
 from ._protocol import Script
 from ._records import Ours, Rules, SuiteProblem, Theirs
-from ._replay import judged_by_calls
 from ._submission import Submission
 
 _OTHER_INPUTS, _TRIED_INPUTS, _LEAST_INPUTS = 8, 64, 4
@@ -118,7 +118,8 @@ def both_on_program(
     text = candidate.read_text(errors="replace")
     theirs, ours = _both(suite, program, {**program.files, path: text}, device)
     if ours.reason == _BY_ITSELF and (command := _executed(program, device)):
-        ours = _by_calls(program, path, text, command)
+        how = Harness(program.build, command, program.tests[0].stdin, program.settings, EXECUTED_S)
+        ours = judged_by_calls(how, program.files, path, program.original[path], text)
     rewritten = rewrites(text, program.files, path)
     if rewritten and ours.verdict is not VerdictStatus.REJECTED:
         reason = f"it defines {', '.join(rewritten)}, which its harness uses"
@@ -177,18 +178,6 @@ def _both_executed(program: Program, mine: Built, command: str) -> tuple[Theirs,
             return Theirs(status="unknown", message=reason), _undecided(reason)
         return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
     return Theirs(status="correct", passed=1, trials=1), _undecided(_BY_ITSELF)
-
-
-def _by_calls(program: Program, path: str, text: str, command: str) -> Ours:
-    """Judge a program that ended as its harness wants by what it answers to calls without it."""
-
-    def kept(files: Mapping[str, str]) -> str:
-        with built(f"{program.build} -I .", files, executed=command) as one:
-            if one.failure or one.refusal:
-                return ""
-            return one.run(command, program.tests[0].stdin, EXECUTED_S, program.settings).output
-
-    return judged_by_calls(program.build, program.files, path, program.original[path], text, kept)
 
 
 _ENDS = "it ends with exit code 0 and not by its harness's return of 0, as the original does"
