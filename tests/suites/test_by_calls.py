@@ -13,6 +13,7 @@ from kernelwright.suites._by_calls import _on_calls
 from kernelwright.suites._host_half import FLAGS, departs
 from kernelwright.suites._kept_calls import Argument, Call, answers_in, calls_in, distance, others_of
 from kernelwright.suites._replay import called_of, keeping
+from kernelwright.suites._shared_reads import unwritten_shared
 
 FLOATS = Argument("p", "f", 4, const=True, memory=0)
 OUT = Argument("p", "f", 4, memory=1)
@@ -201,3 +202,16 @@ def test_floats_are_compared_by_what_rounding_takes_them_and_others_exactly():
 def test_what_was_not_answered_to_the_end_is_no_answer():
     assert answers_in("o 0011\n.\no 00") == answers_in("o 0011\n.\n")
     assert isinstance(judged(nothing), Ours)
+
+
+@pytest.mark.parametrize("written", [
+    "st.shared.u32 [%r2], %r9;", "atom.shared.add.u32 %r8, [%r2], 1;", "call.uni f, (%r2);",
+    "st.local.u32 [%r9], %r2;",
+])  # fmt: skip
+def test_shared_memory_that_is_read_and_never_written_is_told(written):
+    read = (
+        ".visible .entry k()\n{\n.shared .align 4 .b8 never[256];\nmov.u32 %r1, never;\nadd.s32 %r2, %r1, 4;\n%s\n"
+        "ld.shared.u32 %r3, [%r2];\nret;\n}\n"
+    )
+    assert unwritten_shared(read % "") == "never"
+    assert unwritten_shared(read % written) == ""

@@ -28,6 +28,7 @@ from ._kept_calls import Answer, Argument, Call, answers_in, calls_in, distance,
 from ._program_runs import Built, Ran, built
 from ._records import Ours
 from ._replay import OBJECT, PROGRAM, called_of, keeping, replayed
+from ._shared_reads import unwritten_shared
 
 _LOOKS = re.compile(r"%(?:clock\w*|globaltimer\w*|n?smid|n?warpid|gridid|envreg\d+|pm\d+)\b")
 _TRIED, _LEAST, _FAULTS, _REPLAY_S = 24, 4, 2, 300.0
@@ -224,6 +225,9 @@ def _unoptimised(
         with replayed(build, files, path, own, one, "-Xcicc -O0") as plain:
             if plain.failure or plain.refusal:
                 return _unknown("its kernels are not executed as they are written, with no optimisation")
+            unwritten = next(filter(None, map(unwritten_shared, ptx_of(plain.home / PROGRAM))), "")
+            if unwritten and one is text:
+                return _refused("sanitised", f"it reads shared memory that nothing writes: {unwritten}")
             least = min(calls, key=lambda call: sum(map(len, call.memories)))
             found, ran = _answers(plain, [least])
         if found or (one is own and ran.code == whole.FAULT):
