@@ -210,8 +210,8 @@ def test_what_was_not_answered_to_the_end_is_no_answer():
 ])  # fmt: skip
 def test_shared_memory_that_is_read_and_never_written_is_told(written):
     read = (
-        ".visible .entry k()\n{\n.shared .align 4 .b8 never[256];\nmov.u32 %r1, never;\nadd.s32 %r2, %r1, 4;\n%s\n"
+        ".visible .entry k()\n{\n.shared .align 4 .b8 never[256];\nmov.u32 %r1, never;\nadd.s32 %r2, %r1, 4;\nWRITTEN\n"
         "ld.shared.u32 %r3, [%r2];\nret;\n}\n"
     )
-    assert unwritten_shared(read % "") == "never"
-    assert unwritten_shared(read % written) == ""
+    assert unwritten_shared(read.replace("WRITTEN", "")) == "never"
+    assert unwritten_shared(read.replace("WRITTEN", written)) == ""
