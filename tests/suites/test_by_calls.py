@@ -130,6 +130,14 @@ class TestAnswers:
         ours = judged(change)
         assert (ours.verdict, ours.failed) == (VerdictStatus.REJECTED, (check,))
 
+    def test_one_that_writes_beyond_what_the_original_writes_is_unknown(self):
+        def beyond(left, n):
+            left[1][n:] = 7
+
+        values = [v / 500 for v in random.Random(3).sample(range(1, 500), 64)]
+        ours = _on_calls(Doubles(beyond), Doubles(nothing), [call_of([*values, 1, 1])])
+        assert "writes where the original writes nothing" in ours.reason
+
     def test_a_lower_precision_is_not_taken_for_right(self):
         assert judged(half).verdict is not VerdictStatus.ACCEPTED
 

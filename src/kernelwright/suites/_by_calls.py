@@ -183,10 +183,12 @@ def _wrong(call: Call, answer: Answer, wanted: Answer) -> Ours | None:
         if kept and only_read and answer.memories[n] != memory:
             return _refused("inputs-unchanged", f"it changes what {call.name} is given to read alone")
     apart = _apart(call, answer, wanted)
-    if apart == "other":
+    if apart == "other" and _apart(call, _where_written(call, answer, wanted), wanted) == "other":
         return _refused(
             "correct", f"what {call.name} leaves is further from the original's than rounding takes it"
         )
+    if apart == "other":
+        return _unknown(f"{call.name} writes where the original writes nothing, and its harness takes both")
     if apart == "unlike":
         return _unknown(
             f"what {call.name} leaves is not what the original leaves, and its harness takes both"
@@ -195,6 +197,21 @@ def _wrong(call: Call, answer: Answer, wanted: Answer) -> Ours | None:
         reason = f"what {call.name} leaves is further from the original's than one rounding takes it"
         return _unknown(f"{reason}; which of the two is nearer to the truth is not known")
     return None
+
+
+def _where_written(call: Call, answer: Answer, wanted: Answer) -> Answer:
+    """Return an answer with what it was given, where the original leaves that."""
+    memories = []
+    for n, given in enumerate(call.memories):
+        size = call.element(n).size
+        end = len(given) // size * size
+        mine, right, before = (
+            np.frombuffer(m[:end], np.uint8).reshape(-1, size)
+            for m in (answer.memories[n], wanted.memories[n], given)
+        )
+        kept = (right == before).all(axis=1, keepdims=True)
+        memories.append(np.where(kept, right, mine).tobytes() + wanted.memories[n][end:])
+    return Answer(tuple(memories), answer.returned)
 
 
 def _apart(call: Call, answer: Answer, wanted: Answer) -> str:
