@@ -89,7 +89,7 @@ def test_a_wrong_program_and_one_at_fault_are_refused(checkout, change, said):
     ("int kept[100]; cudaMemcpy(kept, x, 4 * n, cudaMemcpyDeviceToHost); for (int& one : kept) one *= 2; "
      "cudaMemcpy(y, kept, 4 * n, cudaMemcpyHostToDevice);", "unknown", "to the host"),
     ("for (int i = 0; i < n; i++) y[i] = 2 * x[i];", "unknown", "its host half computes"),
-    ("kernel<<<2, 64>>>(x, y, n); cudaMemset((void*)x, 0, 4);", "rejected", "given to read alone"),
+    ("kernel<<<2, 64>>>(x, y, n); cudaMemset((void*)x, 1, 4);", "rejected", "given to read alone"),
 ])  # fmt: skip
 def test_what_is_right_for_its_harness_alone_or_on_the_host_is_not_taken_for_right(
     checkout, body, verdict, said
