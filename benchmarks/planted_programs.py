@@ -202,9 +202,9 @@ PROGRAMS = {
         }),
     ),
     "compute-eval": ProgramsOf(
-        ".cu", {"data/releases/2026-1-problems.tar.gz": _release()}, '#include "doubled.h"\n\n', decides=False
+        ".cu", {"data/releases/2026-1-problems.tar.gz": _release()}, '#include "doubled.h"\n\n'
     ),
-    "mskernelbench": ProgramsOf(".cu", {"origin/bf16/test_doubled_bf16.cu": _COMPARING}, "", decides=False),
+    "mskernelbench": ProgramsOf(".cu", {"origin/bf16/test_doubled_bf16.cu": _COMPARING}, ""),
     "npukernelbench": ProgramsOf(".cpp", {}, "", decides=False),
 }  # fmt: skip
 """By the benchmark's name."""

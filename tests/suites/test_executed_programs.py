@@ -64,11 +64,11 @@ def judged(data, text):
         return judge_both(given, problem, file)
 
 
-def test_a_right_program_is_correct_by_their_rules_and_stays_unknown_by_ours(checkout):
+def test_a_right_program_is_correct_by_their_rules_and_right_by_ours_and_not_timed(checkout):
     suite = get_suite("compute-eval")
     row = judged(checkout, SOLUTION)
     assert (row.theirs.status, row.theirs.passed, row.theirs.time_us) == ("correct", 1, None)
-    assert (standing_of(row), row.ours.verdict) == ("unknown", "unknown")
+    assert (standing_of(row), row.ours.verdict) == ("right", "accepted"), row.ours.reason
     with setup(suite, checkout, device="cpu") as given:
         (found,) = diagnose(given, suite.problems(checkout), admits=False)
     assert found.loads, found.reason
@@ -81,6 +81,22 @@ def test_a_right_program_is_correct_by_their_rules_and_stays_unknown_by_ours(che
 def test_a_wrong_program_and_one_at_fault_are_refused(checkout, change, said):
     row = judged(checkout, SOLUTION.replace(*change))
     assert (row.theirs.status, row.ours.verdict) == ("wrong", "rejected")
+    assert said in row.ours.reason
+
+
+@pytest.mark.parametrize(("body", "verdict", "said"), [
+    ("if (n == 100) kernel<<<2, 64>>>(x, y, 100);", "unknown", "smaller sizes"),
+    ("int kept[100]; cudaMemcpy(kept, x, 4 * n, cudaMemcpyDeviceToHost); for (int& one : kept) one *= 2; "
+     "cudaMemcpy(y, kept, 4 * n, cudaMemcpyHostToDevice);", "unknown", "to the host"),
+    ("for (int i = 0; i < n; i++) y[i] = 2 * x[i];", "unknown", "its host half computes"),
+    ("kernel<<<2, 64>>>(x, y, n); cudaMemset((void*)x, 1, 4);", "rejected", "given to read alone"),
+])  # fmt: skip
+def test_what_is_right_for_its_harness_alone_or_on_the_host_is_not_taken_for_right(
+    checkout, body, verdict, said
+):
+    changed = SOLUTION.replace("{ kernel<<<(n + 63) / 64, 64>>>(x, y, n); }", f"{{ {body} }}")
+    row = judged(checkout, changed)
+    assert (row.theirs.status, row.ours.verdict) == ("correct", verdict)
     assert said in row.ours.reason
 
 

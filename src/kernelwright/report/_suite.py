@@ -26,7 +26,7 @@ from ..suites import (
 )
 from ._charts import counts, curves
 
-_GOOD, _NEUTRAL = {"holds"}, {"equal", "slower", "inconclusive", "unknown"}
+_GOOD, _NEUTRAL = {"holds"}, {"equal", "slower", "inconclusive", "right", "unknown"}
 _AT = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """The values of p that tables show."""
 

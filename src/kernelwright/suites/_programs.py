@@ -19,6 +19,7 @@ from ..errors import TaskError
 from ..executor import whole
 from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
+from ._by_calls import Harness, judged_by_calls
 from ._modules import by_name
 from ._program_harness import rewrites
 from ._program_inputs import others_like
@@ -116,6 +117,9 @@ def both_on_program(
     path = next(iter(program.original), "solution" + suite.suffix)
     text = candidate.read_text(errors="replace")
     theirs, ours = _both(suite, program, {**program.files, path: text}, device)
+    if ours.reason == _BY_ITSELF and (command := _executed(program, device)):
+        how = Harness(program.build, command, program.tests[0].stdin, program.settings, EXECUTED_S)
+        ours = judged_by_calls(how, program.files, path, program.original[path], text)
     rewritten = rewrites(text, program.files, path)
     if rewritten and ours.verdict is not VerdictStatus.REJECTED:
         reason = f"it defines {', '.join(rewritten)}, which its harness uses"

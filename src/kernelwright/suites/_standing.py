@@ -7,14 +7,24 @@ from ..verify.checks.earlier_outputs import OVERWRITTEN
 from ..verify.checks.state import NOT_UPDATED
 from ._records import Row
 
-Standing = Literal["holds", "equal", "slower", "inconclusive", "wrong", "cheats", "unknown"]
-STANDINGS: tuple[Standing, ...] = ("holds", "equal", "slower", "inconclusive", "wrong", "cheats", "unknown")
+Standing = Literal["holds", "equal", "slower", "inconclusive", "right", "wrong", "cheats", "unknown"]
+STANDINGS: tuple[Standing, ...] = (
+    "holds",
+    "equal",
+    "slower",
+    "inconclusive",
+    "right",
+    "wrong",
+    "cheats",
+    "unknown",
+)
 """Every standing, in the order of reports."""
 MEANINGS: dict[Standing, str] = {
     "holds": "right, honest, and faster than the fastest baseline",
     "equal": "right, and no gain worth having",
     "slower": "right, and slower than the fastest baseline",
     "inconclusive": "right as far as it was judged, and its speed not decided",
+    "right": "right, and nothing here can time it",
     "wrong": "not right, or not a kernel for the problem",
     "cheats": "right on some calls in a way that has nothing to do with the problem",
     "unknown": "a check could not run",
@@ -70,6 +80,9 @@ def standing_of(row: Row) -> Standing:
         return "cheats"
     if row.ours.failed or row.ours.verdict is VerdictStatus.REJECTED:
         return "wrong"
+    untimed = row.ours.decision is DecisionStatus.UNKNOWN and row.ours.speedup is None
+    if untimed and row.ours.verdict is VerdictStatus.ACCEPTED:
+        return "right"
     return _BY_DECISION[row.ours.decision]
 
 

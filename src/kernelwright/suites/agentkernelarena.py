@@ -1,6 +1,6 @@
 """AgentKernelArena: workspaces for agents; of those that give a PyTorch module, the module is the problem.
 
-Source: AMD-AGI/AgentKernelArena, tasks/torch2hip; a workspace has `config.yaml`, the module, and its own evaluation.
+Source: AMD-AGI/AgentKernelArena, tasks; a workspace has `config.yaml`, what is to be written, and its own evaluation.
 """
 
 import ast
@@ -10,7 +10,18 @@ from ..errors import TaskError
 from ._modules import ModuleForm, copied
 from ._records import Rules, SuiteProblem
 
-_FOLDER, _MODULE, _PREFIX = "tasks/torch2hip", "pytorch_code_module", "py_"
+_FOLDER, _MODULE, _PREFIX = "tasks", "pytorch_code_module", "py_"
+_CONFIG, _MODEL = "config.yaml", "model.py"
+_WITHOUT = {
+    "triton2triton": "its reference is a Triton kernel that tests of its own draw inputs for, on a GPU of AMD's",
+    "triton2flydsl": "its reference is a Triton kernel of another package, and its tests need a GPU of AMD's",
+    "instruction2triton": "it asks for a Triton kernel in words; its tests need a GPU of AMD's",
+    "flydsl2flydsl": "its reference is a kernel in FlyDSL, which runs on GPUs of AMD's alone",
+    "hip2hip": "its reference is a program in HIP, which runs on GPUs of AMD's alone",
+    "image_kernel": "it is edited within a container image of a server, on a GPU of AMD's",
+    "repository": "it is edited within another repository, which is not in this checkout",
+}
+"""Why a workspace is no problem that a module states, by the type of its task."""
 _MOST_ELEMENTS = 1 << 20
 _WORKSPACE = """
 
@@ -64,7 +75,7 @@ class AgentKernelArena(ModuleForm):
     title = "AgentKernelArena: workspaces for agents that give a PyTorch module and want a kernel"
     repository = "AMD-AGI/AgentKernelArena"
     commit = "d6f7c8a4f01fb0e57b6ee7a7c0af4d7c9d8a0f2b"
-    layout = (_FOLDER, "src", "agents")
+    layout = (f"{_FOLDER}/torch2hip", "src", "agents")
     rules = Rules(
         correctness="allclose at 1e-4 relative and 1e-5 absolute on every case of the workspace, each drawn once under "
         "a public seed, on copies; modules in evaluation mode, the kernel's with the reference's parameters",
@@ -76,20 +87,24 @@ class AgentKernelArena(ModuleForm):
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
-        """List the workspaces that give a module."""
-        found = []
-        for file in sorted((data / _FOLDER).rglob(f"{_MODULE}/{_PREFIX}*.py")):
-            workspace = file.parent.parent
-            found.append(
-                SuiteProblem(
-                    suite=self.name, name=f"{workspace.parent.name}/{workspace.name}", group=workspace.parent.name,
-                    file=file.relative_to(data).as_posix(),
-                )
-            )  # fmt: skip
-        return tuple(found)
+        """List the workspaces, those first that give a module."""
+        configs = sorted((data / _FOLDER).rglob(_CONFIG))
+        found = [_problem(data, config) for config in configs]
+        return tuple(
+            sorted(found, key=lambda p: (p.file.endswith(_CONFIG), not p.file.startswith(self.layout[0])))
+        )
 
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
-        """Copy the module, with one of its cases as inputs."""
+        """Copy the module, with one of its cases as inputs.
+
+        Raises:
+            TaskError: the workspace gives none.
+        """
+        if problem.file.endswith(_CONFIG):
+            kind = problem.file.split("/")[1]
+            raise TaskError(
+                f"{problem.name} gives no PyTorch module: {_WITHOUT.get(kind, f'it is a task {kind}')}"
+            )
         path = copied(data, problem, folder)
         text = path.read_text()
         name = _class_of(text, problem)
@@ -102,8 +117,21 @@ class AgentKernelArena(ModuleForm):
         return ()
 
 
+def _problem(data: Path, config: Path) -> SuiteProblem:
+    """Return a workspace: named by its folder, and outside `torch2hip` by the type of its task too."""
+    workspace = config.parent
+    kind, *between, name = workspace.relative_to(data / _FOLDER).parts
+    modules = [*workspace.glob(f"{_MODULE}/{_PREFIX}*.py"), *workspace.glob(_MODEL)]
+    file = modules[0] if modules else config
+    group = between[-1] if kind == "torch2hip" and between else kind
+    title = f"{group}/{name}" if group != kind else "/".join((kind, *between, name))
+    return SuiteProblem(
+        suite=AgentKernelArena.name, name=title, group=group, file=file.relative_to(data).as_posix()
+    )
+
+
 def _class_of(text: str, problem: SuiteProblem) -> str:
-    """Return the class that a workspace is named after, or the last module of the file.
+    """Return the class that a workspace is named after, `Model`, or the last module of the file.
 
     Raises:
         TaskError: the file defines no class.
@@ -112,4 +140,4 @@ def _class_of(text: str, problem: SuiteProblem) -> str:
     if not classes:
         raise TaskError(f"{problem.file} of {problem.suite} defines no class; expected a `torch.nn.Module`")
     wanted = problem.file.rpartition("/")[2].removeprefix(_PREFIX).removesuffix(".py").partition("_")[2]
-    return wanted if wanted in classes else classes[-1]
+    return next((name for name in (wanted, "Model") if name in classes), classes[-1])

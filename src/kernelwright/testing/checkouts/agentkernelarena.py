@@ -1,4 +1,4 @@
-"""A made-up checkout of AgentKernelArena: workspaces that give a module, in both of the forms that theirs have."""
+"""A made-up checkout of AgentKernelArena: workspaces that give a module, in the forms that theirs have."""
 
 _CASES = '''"""Made up: a scaled softmax, on cases that a generator yields."""
 
@@ -62,9 +62,29 @@ def _workspace(folder: str, module: str, text: str) -> dict[str, str]:
     return {f"{home}/config.yaml": _CONFIG, f"{home}/pytorch_code_module/py_{module}.py": text}
 
 
+_HALVED = '''"""Made up: halves in float32, a module whose name is `Model`."""
+
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x.float() * 0.5).to(x.dtype)
+
+
+def get_inputs():
+    return [torch.randn(16, 64, dtype=torch.bfloat16)]
+
+
+def get_init_inputs():
+    return []
+'''
 FILES = {
     **_workspace("gpumode/12_Scaled", "12_Scaled", _CASES),
     **_workspace("kernelbench/level1/l1n5_Layer_", "l1n5_Layer_", _LISTED),
+    "tasks/torch2flydsl/halved_kernel/config.yaml": "task_type: torch2flydsl\n",
+    "tasks/torch2flydsl/halved_kernel/model.py": _HALVED,
     "src/README.md": "no evaluator\n",
     "agents/README.md": "no agent\n",
 }
