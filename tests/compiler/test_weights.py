@@ -186,3 +186,49 @@ def test_a_program_holds_the_constants_that_torch_reads():
     scope = {}
     exec(text, scope)
     assert torch.equal(scope["CONSTANT_FIXED"], table)
+
+
+LAYER = """
+import torch
+
+batch_size, in_features, out_features = 5, 40, {columns}
+
+class Model(torch.nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.gemm = torch.nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return torch.relu(self.gemm(x))
+
+def get_inputs():
+    return [torch.rand(batch_size, in_features)]
+
+def get_init_inputs():
+    return [in_features, out_features]
+"""
+
+
+@pytest.mark.parametrize(("columns", "width"), [(64, 32), (48, 16), (67, 0)])
+def test_columns_that_differ_lie_in_panels_that_they_fill_and_others_are_declined(tmp_path, columns, width):
+    (tmp_path / "layer.py").write_text(LAYER.format(columns=columns))
+    problem = Problem(load_task(str(tmp_path / "layer.py")))
+    graph = read(problem)
+    (site,) = BY_NAME["pack"].sites(State(graph, graph))
+    state = taken(State(graph, graph), BY_NAME["pack"], site)
+    candidate, language = cpp.render(state.program, state.graph), get_language("cpp")
+    build = language.build(candidate)
+    assert build.status is BuildStatus.OK, build.diagnostics
+    declined = []
+    for workload in (w for w in problem.task.workloads if w.regime == "declared"):
+        weights = {name: t.clone() for name, t in problem.state(workload, 0).items()}
+        kernel = prepared(language.load(candidate, Path(build.artefact), workload.outputs), tuple(weights))
+        (x,), made = problem.inputs(workload, 0), len(weights["gemm.weight"])
+        if width and made % width:
+            declined.append(made)
+            with pytest.raises(NotImplementedError, match=f"out_features % {width} == 0"):
+                kernel(x, *weights.values())
+        else:
+            right = problem.reference(workload, weights)(x)
+            torch.testing.assert_close(kernel(x, *weights.values()), right, rtol=1e-4, atol=1e-4)
+    assert bool(declined) == bool(width)

@@ -15,6 +15,7 @@ from ..graph import (
     Reshape,
     Size,
     Slice,
+    parts,
     product,
     same,
     sources_of,
@@ -92,9 +93,10 @@ class Pack:
         found = next(p for p in plain_products(state) if p.name == site)
         new = _packed(state.graph, found)
         assert new is not None
-        weights, multiplied = new
+        weights, multiplied, guard = new
         result = Reshape(name=site, shape=found.shape, dtype=found.dtype, source=multiplied)
-        packed = replace(state, graph=state.graph.rewritten({found: result}))
+        graph = state.graph.rewritten({found: result})
+        packed = replace(state, graph=replace(graph, guards=tuple(dict.fromkeys((*graph.guards, *guard)))))
         return finished(tiled(ahead(packed, weights.name), {multiplied.name: PACKED}), multiplied.name)
 
 
@@ -164,8 +166,8 @@ def _viewed(node: Node) -> Node:
     return node
 
 
-def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
-    """Return the packed weights and the product that reads them; None if they have that layout already."""
+def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract, tuple[str, ...]] | None:
+    """Return packed weights, the product of them and what must hold of sizes; None if they have that layout already."""
     one, two, out = found.labels
     if not out or (found.left in graph.lasting) == (found.right in graph.lasting):
         return None
@@ -174,25 +176,29 @@ def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
     if last not in labels:
         return None
     size = weights.shape[labels.index(last)]
-    width = 0 if isinstance(size, Size) else _width(size)
+    width = _width(size)
     panel = next(c for c in ascii_lowercase if c not in one + two) if width else ""
     order = [c for c in labels if c in out and c != last] + list(panel) + [c for c in labels if c not in out]
     if [*order, last] == list(labels) and isinstance(weights, Input):
         return None
     wanted = "".join([*order, last])
     packed = _turned(weights, labels, wanted, panel, width, f"{found.name}_packed")
-    return packed, replace(
+    guard = parts(size, width)[1] if width else ""
+    multiplied = replace(
         found, name=f"{found.name}_panels", shape=(*found.shape[:-1], *_cut(size, width)),
         left=packed if on_left else found.left, right=found.right if on_left else packed,
         labels=(wanted if on_left else one, two if on_left else wanted, out[:-1] + panel + last),
     )  # fmt: skip
+    return packed, multiplied, (guard,) if guard else ()
 
 
 def _width(columns: int) -> int:
-    """Return the columns of a panel; 0 for whole rows."""
+    """Return the columns of a panel; 0 for whole rows. Of a size that differs, other multiples of it are left out."""
     for width in _PANELS:
-        if columns % width == 0:
+        if int(columns) % width == 0:
             return width
+    if isinstance(columns, Size):
+        return 0
     filled = {w: w / (-(-w // _PANELS[-1]) * _PANELS[-1]) for w in _UNEVEN if columns % w == 0}
     best = max(filled, key=lambda w: filled[w], default=0)
     return best if best and filled[best] >= _FILLED else 0
@@ -213,4 +219,4 @@ def _turned(weights: Node, labels: str, wanted: str, panel: str, width: int, nam
 
 
 def _cut(size: int, width: int) -> tuple[int, ...]:
-    return (size // width, width) if width else (size,)
+    return (parts(size, width)[0], width) if width else (size,)

@@ -54,13 +54,13 @@ from ._pointwise import POINTWISE
 from ._read import NotSchedulable, from_captured, read
 from ._reader import RULES, NotRead, Reader, rule
 from ._real import Real
-from ._size import Size, broadcast, fit, product, same, text_of, values_of
+from ._size import Size, broadcast, fit, parts, product, same, text_of, values_of
 
 __all__ = [
     "MOST_TABLE", "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input",
     "Monoid", "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Order", "Pad",
     "Permute", "Point", "Ramp", "Random", "Reader", "Real", "Recurrent", "Reduce", "Reshape", "Scan", "Scatter",
     "Segment", "Shape", "Size", "Slice", "TypedLinear", "Weight", "Window", "broadcast", "fit", "from_captured",
-    "interpret", "ordered", "product", "read", "rule", "rules", "same", "sources_of", "text_of", "values_of",
+    "interpret", "ordered", "parts", "product", "read", "rule", "rules", "same", "sources_of", "text_of", "values_of",
     "with_sources",
 ]  # fmt: skip

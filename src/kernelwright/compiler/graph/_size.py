@@ -1,6 +1,7 @@
 """Size: an integer with the rule that derives it from the sizes of the arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -69,6 +70,22 @@ def text_of(size: int) -> str:
 def values_of(size: int, count: int) -> tuple[int, ...]:
     """Return a size on each of `count` workloads."""
     return size.values if isinstance(size, Size) else (int(size),) * count
+
+
+def parts(whole: int, of: int) -> tuple[int, str]:
+    """Divide a size into parts that are `of` long, and return what must hold for none to be left; empty if none is.
+
+    Where it does not hold the number of parts is a fraction, so that as many parts of that length are the size again.
+
+    Example:
+        >>> count, guard = parts(Size("n", (64, 40)), 16)
+        >>> int(count), guard, same(count * 16, Size("n", (64, 40))), parts(64, 16)
+        (4, 'n % 16 == 0', True, (4, ''))
+    """
+    if not isinstance(whole, Size):
+        return whole // of, ""
+    values = [v // of if v % of == 0 else Fraction(v, of) for v in whole.values]
+    return Size(f"({whole.text} // {of})", values), f"{whole.text} % {of} == 0"  # type: ignore[arg-type]  # fractions where the guard declines
 
 
 def same(a: int, b: int) -> bool:

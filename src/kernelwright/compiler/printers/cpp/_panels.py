@@ -72,12 +72,12 @@ def _steps(columns: tuple[Axis, ...], run: int, panel: int) -> dict[str, int] | 
         return None
     for axis in reversed(columns):
         whole = below * axis.size
-        if isinstance(run, Size) or isinstance(whole, Size):
+        if not isinstance(run, Size) and not isinstance(below, Size) and below % run == 0:
+            found[axis.name] = below // run * panel
+        elif isinstance(run, Size) or isinstance(whole, Size):
             if not same(whole, run):
                 return None
             found[axis.name] = below
-        elif below % run == 0:
-            found[axis.name] = below // run * panel
         elif run % whole == 0:
             found[axis.name] = below
         else:
