@@ -211,24 +211,24 @@ def get_init_inputs():
 
 @pytest.mark.parametrize(("columns", "width"), [(64, 32), (48, 16), (67, 0)])
 def test_columns_that_differ_lie_in_panels_that_they_fill_and_others_are_declined(tmp_path, columns, width):
-    (tmp_path / "layer.py").write_text(LAYER.format(columns=columns))
-    problem = Problem(load_task(str(tmp_path / "layer.py")))
+    (tmp_path / "layer.py").write_text(LAYER.format(columns=2 * columns))
+    problem = Problem(load_task(str(tmp_path / "layer.py"), max_elements=210 + 46 * columns))
+    assert problem.task.workloads[0].axes["out_features"] == columns, "half of them, and no size that stays"
     graph = read(problem)
     (site,) = BY_NAME["pack"].sites(State(graph, graph))
     state = taken(State(graph, graph), BY_NAME["pack"], site)
     candidate, language = cpp.render(state.program, state.graph), get_language("cpp")
     build = language.build(candidate)
     assert build.status is BuildStatus.OK, build.diagnostics
-    declined = []
-    for workload in (w for w in problem.task.workloads if w.regime == "declared"):
-        weights = {name: t.clone() for name, t in problem.state(workload, 0).items()}
-        kernel = prepared(language.load(candidate, Path(build.artefact), workload.outputs), tuple(weights))
-        (x,), made = problem.inputs(workload, 0), len(weights["gemm.weight"])
+    (workload,) = problem.task.split(Split.SEARCH)
+    names = tuple(problem.state(workload, 0))
+    for rows, inner, made in ((5, 40, columns), (7, 33, 2 * columns), (4, 40, columns + 1)):
+        kernel = prepared(language.load(candidate, Path(build.artefact), workload.outputs), names)
+        x, weight, bias = torch.rand(rows, inner), torch.rand(made, inner), torch.rand(made)
         if width and made % width:
-            declined.append(made)
             with pytest.raises(NotImplementedError, match=f"out_features % {width} == 0"):
-                kernel(x, *weights.values())
+                kernel(x, weight, bias)
         else:
-            right = problem.reference(workload, weights)(x)
-            torch.testing.assert_close(kernel(x, *weights.values()), right, rtol=1e-4, atol=1e-4)
-    assert bool(declined) == bool(width)
+            torch.testing.assert_close(
+                kernel(x, weight, bias), torch.relu(F.linear(x, weight, bias)), rtol=1e-5, atol=1e-4
+            )
