@@ -1,7 +1,6 @@
 """Programs judged by what they answer to their harness's calls, made again without it: what is told, without nvcc."""
 
 import random
-import shutil
 import subprocess
 
 import numpy as np
@@ -152,7 +151,7 @@ class TestHostHalf:
         subprocess.run(words, check=True, timeout=60)
         return departs(tmp_path / "k.o")
 
-    pytestmark = pytest.mark.skipif(not shutil.which("objdump"), reason="objdump reads machine code")
+    pytestmark = pytest.mark.needs("objdump", "g++")
 
     def test_sizes_launches_and_words_to_a_person_are_what_a_host_half_does(self, tmp_path):
         body = (
