@@ -63,7 +63,7 @@ STEPS = {
         [*SIDE_BY_SIDE, *SLOWEST, "-m", "not alone and not long"],
     ],
 }
-BESIDE = {"types": [*PYTEST, "--collect-only"]}
+MEANWHILE = {"types": [*PYTEST, "--collect-only"]}
 """What runs while a step has one core: test files are read once, or each worker would make what is kept of them."""
 SLICE = ("out_of_bounds_cpp", "nan_swallowed", "input_marked", "cache_by_fingerprint", "counter_closure")
 """Exploits of five kinds, which stand for all in a quick run."""
@@ -146,7 +146,7 @@ def run(steps: dict[str, list[list[str]]], extra: list[str]) -> int:
     failed, begun = [], time.monotonic()
     named = names_tests(extra)
     for step, commands in steps.items():
-        with beside(BESIDE.get(step, []) if steps.get("tests") == STEPS["tests"] else []):
+        with meanwhile(MEANWHILE.get(step, []) if steps.get("tests") == STEPS["tests"] else []):
             for command in commands:
                 started = time.monotonic()
                 words = [word for word in command if not (named and word in ALONE)]
@@ -165,7 +165,7 @@ def run(steps: dict[str, list[list[str]]], extra: list[str]) -> int:
 
 
 @contextmanager
-def beside(command: list[str]) -> Iterator[None]:
+def meanwhile(command: list[str]) -> Iterator[None]:
     """Run a command meanwhile, if there is one, and no longer; whatever it finds wrong is found again."""
     if not command:
         yield

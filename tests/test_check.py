@@ -83,14 +83,14 @@ def test_no_test_is_marked_alone_where_check_does_not_read_it(tmp_path: Path) ->
         pytest_itemcollected(item)
 
 
-def test_something_runs_beside_a_step_and_ends_with_it(tmp_path: Path) -> None:
+def test_something_runs_meanwhile_and_ends_with_the_step(tmp_path: Path) -> None:
     check, begun = _check(), tmp_path / "begun"
     waits = [sys.executable, "-c", f"open({str(begun)!r}, 'x').close(); import time; time.sleep(60)"]
     started = time.monotonic()
-    with check.beside(waits):
+    with check.meanwhile(waits):
         while not begun.exists():
             time.sleep(0.01)
-    with check.beside([]):
+    with check.meanwhile([]):
         assert time.monotonic() - started < 30
 
 

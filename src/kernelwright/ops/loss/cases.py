@@ -88,9 +88,8 @@ GRADIENTS = Cases(
         }
         for i, (n, v, d) in enumerate(_ODD)
     ],
-    no_infinity=(
-        "scale",
-    ),  # an infinite slope times a probability that rounds to 0 is NaN, times another infinite
+    # An infinite slope times a probability that rounds to 0 is NaN, times another infinite.
+    no_infinity=("scale",),
 )
 CASES = (LOSSES, BIASED, GRADIENTS)
 """The cases of this family."""
