@@ -58,11 +58,16 @@ def baselines_of(by_workload: Mapping[str, Sequence[Block]]) -> list[str]:
     return sorted(set.intersection(*variants) - {CANDIDATE}) if variants else []
 
 
+def all_baselines_of(by_workload: Mapping[str, Sequence[Block]]) -> list[str]:
+    """Name the variants, other than the candidate, that ran in some block of every workload."""
+    ran = [set().union(*(b.times_us for b in blocks)) for blocks in by_workload.values()]
+    return sorted(set.intersection(*ran) - {CANDIDATE}) if ran else []
+
+
 def against_all(by_workload: Mapping[str, Sequence[Block]]) -> dict[str, float]:
     """Return the ratio of every baseline's time to the candidate's, each over the blocks that it ran in."""
-    ran = [set().union(*(b.times_us for b in blocks)) for blocks in by_workload.values()]
     found: dict[str, float] = {}
-    for name in sorted(set.intersection(*ran) - {CANDIDATE}) if ran else []:
+    for name in all_baselines_of(by_workload):
         both = [[b for b in blocks if name in b.times_us] for blocks in by_workload.values()]
         found[name] = math.exp(sum(median(_log_ratios(blocks, name)) for blocks in both) / len(both))
     return found

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ..records import Block
 from ..tasks import keeps_weights
-from ._estimate import baselines_of, median_us
-from ._startup import CANDIDATE
+from ._estimate import all_baselines_of, baselines_of, median_us
 
 OUTPACED = 1.5
 """Who takes so many times as long as another one in every block is left out."""
@@ -33,11 +32,9 @@ def outpaced(by_workload: Mapping[str, Sequence[Block]]) -> dict[str, str]:
         ({'eager': 'compile'}, {})
     """
     stay = baselines_of(by_workload)
-    ran = [set().union(*(b.times_us for b in blocks)) for blocks in by_workload.values()]
-    everywhere = sorted(set.intersection(*ran) - {CANDIDATE}) if ran else []
     found = {
         slow: fast
-        for slow in everywhere
+        for slow in all_baselines_of(by_workload)
         if (fast := next((f for f in stay if f != slow and _always(by_workload, slow, f)), ""))
     }
     comparable = [name for name in stay if not keeps_weights(name)]
