@@ -12,6 +12,7 @@ import torch
 
 from kernelwright.records import TensorSpec
 from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _stalled
+from kernelwright.sandbox import _worker as worker_module
 
 from .conftest import payload, vector
 
@@ -122,6 +123,30 @@ def test_state_of_a_function_follows_the_arguments_and_may_change(pool: Pool, in
         worker.set_state({"bias": torch.full((4,), 3.0)}, in_place=in_place)
         worker.call([number])
         assert [worker.fetch(i).outputs[0][0].item() for i in (0, 1)] == [2.0, 3.0]
+
+
+def test_the_next_state_comes_by_the_same_memory_and_a_large_one_gives_it_back(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pool.worker(payload("def run(x, a, b): return x + a\n")) as worker:
+        seen = list[set[str]]()
+        for names, most in (("ab", 1 << 20), ("a", 1 << 20), ("b", 1 << 10), ("a", 1 << 10), ("ab", 1 << 20)):
+            monkeypatch.setattr(worker_module, "_MOST_STATE_BYTES", most)
+            state = {name: torch.rand(4 if name == "a" else 9_000) for name in names}
+            worker.set_state(state, in_place=bool(seen))
+            held = worker.state()
+            assert all(torch.equal(held[name], tensor) for name, tensor in state.items())
+            seen.append(_arenas(worker.pid))
+    both, one, given_back, small, larger = seen
+    assert len(both) == 1 and one == both
+    assert not given_back and not small
+    assert len(larger) == 1 and larger != both
+
+
+def _arenas(pid: int) -> set[str]:
+    """The inodes of the judge's memory that a process has mapped."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return {words[4] for words in lines if len(words) > 5 and words[5].startswith("/memfd:arena-")}
 
 
 def test_seeding_makes_random_outputs_repeat(pool: Pool) -> None:

@@ -10,20 +10,19 @@ Does not cover: what the answers mean; verify and measure decide.
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, TypeAdapter
 from torch import Tensor
 
-from ..records import ModelledTime, Packing, TensorSpec
+from ..records import Packing, TensorSpec
 from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
-from ._heap import reached_blocks
 from ._holder import Holder
 from ._loan import Loan
 from ._memory import library_memory, read_memory
@@ -38,9 +37,9 @@ _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _SEGMENTS = TypeAdapter(tuple[tuple[NonNegativeInt, NonNegativeInt, str], ...])
-_COUNTERS = TypeAdapter(dict[str, float])
-_TIMES = TypeAdapter(tuple[ModelledTime, ...])
 _STATE_DEADLINE_S = 60.0
+_MOST_STATE_BYTES = 256 << 20
+"""Most bytes of shared memory that a worker keeps for its next state."""
 _READY_S = 20.0
 """Seconds in which a worker says that it knows what to call, for which nothing of the candidate's need run."""
 
@@ -69,6 +68,7 @@ class Worker(WorkerProcess):
         self._sets: dict[int, tuple[TensorSpec, ...]] = {}
         self._calls: list[_Call] = []
         self._loan: Loan | None = None
+        self._state_memory: Arena | None = None
         self._names: Names | None = None
 
     def __enter__(self) -> "Worker":
@@ -98,8 +98,9 @@ class Worker(WorkerProcess):
     def kill(self) -> None:
         """Kill the worker and everything it started; nothing to do where it is dead."""
         super().kill()
-        if self._loan is not None:
-            self._loan.close()
+        for held in (self._loan, self._state_memory):
+            if held is not None:
+                held.close()
 
     def rename(self, names: Mapping[str, str], own: Sequence[str], packings: Sequence[Packing] = ()) -> None:
         """From now on take and return state, and return gradients of it, by other names than the module's.
@@ -126,14 +127,10 @@ class Worker(WorkerProcess):
         """
         state, own = (state, ()) if self._names is None else (self._names.given(state), self._names.own)
         size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192
-        with Arena(size) as arena:
+        with self._room(size, deadline_s) as arena:
             tensors = [[name, slot_message(arena.place(t.detach().cpu()))] for name, t in state.items()]
-            self._map(arena, deadline_s)
             message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place, "own": own}
-            try:
-                self._connection.ask(message, deadline_s)
-            finally:
-                self._unmap(arena)
+            self._connection.ask(message, deadline_s)
         self._connection.rest()
 
     def prepare(self, *, deadline_s: float = _STATE_DEADLINE_S) -> float:
@@ -334,29 +331,6 @@ class Worker(WorkerProcess):
         taken = read_memory(self.pid, address, size) if self.reads_frozen and address and size else None
         return None if taken is None else taken.numpy().tobytes()
 
-    def heap_memory(self, roots: Iterable[bytes]) -> dict[int, bytes]:
-        """Read the blocks of the heap that pointers in memory read before lead to: address → content."""
-        return reached_blocks(self.pid, roots) if self.reads_frozen else {}
-
-    def counters(
-        self, by: Mapping[str, float] = MappingProxyType({}), *, deadline_s: float = 10.0
-    ) -> dict[str, float]:
-        """Return the numbers that a Python candidate keeps, by path, after adding `by` to those that it names."""
-        reply = self._connection.ask({"op": "counters", "by": dict(by)}, deadline_s)
-        values = self._transfer.parse(_COUNTERS, reply, "values")
-        self._connection.rest()
-        return values
-
-    def modelled(self, registers: int, *, deadline_s: float = 60.0) -> tuple[ModelledTime, ...]:
-        """Return modelled times of the launches since this was last asked, as the worker says: an order, no evidence.
-
-        `registers` are those of a thread, 0 where nobody knows. The payload must be `counted`.
-        """
-        reply = self._connection.ask({"op": "modelled", "registers": registers}, deadline_s)
-        times = self._transfer.parse(_TIMES, reply, "times")
-        self._connection.rest()
-        return times
-
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
         self._connection.ask({"op": "release"}, deadline_s)
@@ -398,3 +372,25 @@ class Worker(WorkerProcess):
         self._mapped.discard(arena.number)
         if self.alive:
             self._connection.ask({"op": "unmap", "arena": arena.number}, _STATE_DEADLINE_S)
+
+    @contextmanager
+    def _room(self, size_bytes: int, deadline_s: float) -> Iterator[Arena]:
+        """Lend the memory in which this worker finds its next state: the same again, as new pages take longer to make
+        than to fill. It is replaced where it is too small, and given back after a large state."""
+        arena = self._state_memory
+        if arena is None or arena.size_bytes < size_bytes:
+            self._forget_state_memory()
+            arena = self._state_memory = Arena(size_bytes)
+        arena.reset()
+        self._map(arena, deadline_s)
+        try:
+            yield arena
+        finally:
+            if size_bytes > _MOST_STATE_BYTES:
+                self._forget_state_memory()
+
+    def _forget_state_memory(self) -> None:
+        if self._state_memory is not None:
+            self._unmap(self._state_memory)
+            self._state_memory.close()
+            self._state_memory = None

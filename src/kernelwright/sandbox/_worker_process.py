@@ -6,15 +6,19 @@ Does not cover: what the answers mean.
 
 import secrets
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import TypeAdapter
 
 from ..languages import compiles_when_called
+from ..records import ModelledTime
 from . import _cuda, _inspection
 from ._channel import Message
 from ._connection import Connection
+from ._heap import reached_blocks
 from ._memory import may_read
 from ._namespaces import BUILD_FOLDER
 from ._output_transfer import STATE, OutputTransfer
@@ -23,6 +27,8 @@ from ._types import DRIVERS, Audit, Loaded, Payload, Seen, WatchMode
 _COUNT = TypeAdapter(int)
 _COUNTS = TypeAdapter(dict[str, int])
 _NAMES = TypeAdapter(tuple[str, ...])
+_COUNTERS = TypeAdapter(dict[str, float])
+_TIMES = TypeAdapter(tuple[ModelledTime, ...])
 
 
 class WorkerProcess:
@@ -165,6 +171,29 @@ class WorkerProcess:
     def probe(self, message: Message, *, deadline_s: float = 10.0) -> Message:
         """Let the worker try what its layers are to prevent; for `Pool.layers`."""
         return self._connection.ask({**message, "op": "probe"}, deadline_s)
+
+    def heap_memory(self, roots: Iterable[bytes]) -> dict[int, bytes]:
+        """Read the blocks of the heap that pointers in memory read before lead to: address → content."""
+        return reached_blocks(self.pid, roots) if self.reads_frozen else {}
+
+    def counters(
+        self, by: Mapping[str, float] = MappingProxyType({}), *, deadline_s: float = 10.0
+    ) -> dict[str, float]:
+        """Return the numbers that a Python candidate keeps, by path, after adding `by` to those that it names."""
+        reply = self._connection.ask({"op": "counters", "by": dict(by)}, deadline_s)
+        values = self._transfer.parse(_COUNTERS, reply, "values")
+        self._connection.rest()
+        return values
+
+    def modelled(self, registers: int, *, deadline_s: float = 60.0) -> tuple[ModelledTime, ...]:
+        """Return modelled times of the launches since this was last asked, as the worker says: an order, no evidence.
+
+        `registers` are those of a thread, 0 where nobody knows. The payload must be `counted`.
+        """
+        reply = self._connection.ask({"op": "modelled", "registers": registers}, deadline_s)
+        times = self._transfer.parse(_TIMES, reply, "times")
+        self._connection.rest()
+        return times
 
     def kill(self) -> None:
         """Kill the worker and everything it started; nothing to do where it is dead."""

@@ -247,17 +247,19 @@ class WorkerState:
 
         In place, tensors that are not named stay as they are; a module's `own` ones always do.
         """
-        given = {name: self._slot(slot, []).contiguous().clone() for name, slot in tensors}
+        given = {name: self._slot(slot, []) for name, slot in tensors}
         current = self._current_state()
         kept = {n: t for n, t in self._module_state().items() if n in own or n not in current}
         current = {n: t for n, t in current.items() if n not in own}
         if self._style == "module" or current:
             _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
+        replaced = self._prepared is not None
+        if not in_place and (self._style != "module" or replaced):
+            given = {name: tensor.contiguous().clone() for name, tensor in given.items()}
         if in_place:
             for name, tensor in given.items():
                 current[name].copy_(tensor)
         elif self._style == "module":
-            replaced = self._prepared is not None
             self._kernel.load_state_dict(given | kept, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module
         else:
             self._state = given
