@@ -6,12 +6,14 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from tests.ops.gemm import tile_products as products
+from tests.tools import require
 from torch.utils._pytree import tree_leaves
 
 from kernelwright import ops
@@ -19,7 +21,8 @@ from kernelwright.api.ops import cases_of, task_of
 from kernelwright.api.special_values import called as by_kernel
 from kernelwright.api.special_values import special_calls
 from kernelwright.devices import detect
-from kernelwright.ops._core import Kernel
+from kernelwright.ops import gemm
+from kernelwright.ops._core import Kernel, tuning
 from kernelwright.ops._core import kernel as kernels
 from kernelwright.tasks import Problem
 from kernelwright.verify import Oracle
@@ -44,7 +47,12 @@ MUTANTS = {
 """One edit away from what is right, in the headers of the kernel."""
 FAULTS = {
     "pairs in turn": ("two = fma(at(left, m, 2 * k + 1)", "two = fma(at(left, m, 2 * k)"),
-    "one sum for both": ("add(one, two));", "one + two + 0.0f + element<float>(sums, m, n) * 0.0f);"),
+    "sums in another order": (
+        "add(element<float>(sums, m, n), add(one, two))",
+        "add(add(element<float>(sums, m, n), one), two)",
+    ),
+    "least normal numbers go too": ("1.0 - 0x1p-25", "1.0 + 0x1p-22"),
+    "least normal numbers stay": ("const bool below = sum > 0", "const bool below = false && sum > 0"),
     "subnormals stay": ("x = taken(x), y = taken(y), z = taken(z);", ""),
 }
 """One edit away from what the manual says, in the model."""
@@ -63,9 +71,7 @@ def test_sums_by_tiles_are_exact_in_bytes_and_in_pairs_what_the_manual_says(mode
 
 @pytest.mark.needs("g++")
 def test_the_model_rounds_as_the_processor_does_that_knows_no_subnormals(model):
-    counts = (ctypes.c_int64 * 2)()
-    model.arithmetic(ctypes.c_int64(400_000), ctypes.byref(counts), ctypes.byref(counts, 8))
-    assert list(counts) == [400_000 if "fma" in detect("cpu").vector_units else 0, 0]
+    assert products.arithmetic(model) == (products.TRIPLES if "fma" in detect("cpu").vector_units else 0, 0)
 
 
 @pytest.mark.needs("g++")
@@ -170,6 +176,63 @@ def test_the_filter_of_system_calls_lets_a_kernel_ask_for_the_unit():
         assert said[0] == "0" if has else int(said[1]) in (errno.EINVAL, errno.EOPNOTSUPP), (
             "not EPERM, the filter's"
         )
+
+
+@pytest.fixture
+def with_a_unit(monkeypatch, tmp_path):
+    """Products on a processor of which it is said that it has the unit, with no table and nothing learned."""
+    require("g++")
+    own = {op.name: op for op in ops.ops_of(ops.gemm)}
+    monkeypatch.setenv("KERNELWRIGHT_TUNING", "online")
+    monkeypatch.setattr(tuning, "_learned_file", lambda: tmp_path / "learned.json")
+    monkeypatch.setattr(tuning, "shipped", lambda kind: {})
+    monkeypatch.setattr(tuning, "_has", lambda units: set(units) == UNITS)
+    monkeypatch.setattr(tuning, "LEAST_S", 0.0)
+    for op in own.values():
+        op._load()
+        monkeypatch.setattr(
+            op, "_served", None
+        )  # which would make calls past what a test puts in an entry's place
+        monkeypatch.setattr(op, "tuning", tuning.Tuning("dots", op.tuning._sizes))
+    return own
+
+
+def planned(dtype):
+    """Say what would serve a product of such a dtype."""
+    a, b = torch.ones(8, 64, dtype=dtype), gemm.pack(torch.ones(64, 32, dtype=dtype), follow=False)
+    call = gemm.int_mm if dtype is torch.int8 else gemm.matmul
+    (one,) = ops.explain(lambda: call(a, b))
+    return one.variant
+
+
+def test_what_would_serve_says_how_far_tiles_are_proven_and_nothing_where_there_are_none(
+    with_a_unit, monkeypatch
+):
+    for dtype in (torch.bfloat16, torch.int8):
+        assert "compiled and modelled" in planned(dtype) and "no machine" in planned(dtype)
+    assert "modelled" not in planned(torch.float32), "floats are not multiplied by tiles"
+    monkeypatch.setattr(tuning, "_has", lambda units: False)
+    assert "modelled" not in planned(torch.bfloat16)
+
+
+def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is_kept(with_a_unit):
+    op, given = with_a_unit["gemm_matmul"], []
+    entry = op._entry
+
+    def timed(*arguments):
+        given.append(arguments[8] if len(arguments) > 8 else -1)
+        time.sleep(0.001 if given[-1] == 0 else 0.004)
+        entry(*arguments)
+
+    a, b = torch.randn(8, 64).bfloat16(), gemm.pack(torch.randn(64, 32).bfloat16(), follow=False)
+    op._entry = timed
+    try:
+        results = [gemm.matmul(a, b) for _ in range(4)]
+    finally:
+        op._entry = entry
+    assert set(given) == {-1, 0, 1} and given[-1] == 0
+    assert all(torch.equal(results[0], one) for one in results)
+    assert "0 of units that multiply" in planned(torch.bfloat16)
 
 
 @pytest.mark.long

@@ -14,13 +14,14 @@ import numpy as np
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 NATIVE = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
-MODEL = (NATIVE, "-DKW_TILE_MODEL")
+MODEL = (NATIVE, "-O0", "-DKW_TILE_MODEL")
 REAL = (NATIVE, "-mamx-tile", "-mamx-bf16", "-mamx-int8")
 SIZES = (
     (4, 32, 1), (5, 40, 15), (16, 32, 16), (17, 33, 17), (31, 1, 5), (32, 64, 32), (33, 70, 33), (64, 31, 128),
     (200, 96, 40),
 )  # fmt: skip
 """Rows, columns, steps of four bytes."""
+TRIPLES = 400_000
 TILES, VECTORS, OWN = 1, 0, -1
 
 
@@ -125,6 +126,13 @@ def drawn(size: tuple[int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray
     return rounded(left), rounded(right), one, two
 
 
+def arithmetic(library: ctypes.CDLL) -> tuple[int, int]:
+    """Return how many triples of numbers the processor and the model multiply and add, and how many otherwise."""
+    counts = (ctypes.c_int64 * 2)()
+    library.arithmetic(ctypes.c_int64(TRIPLES), ctypes.byref(counts), ctypes.byref(counts, 8))
+    return counts[0], counts[1]
+
+
 def wrong(library: ctypes.CDLL, *, by_tiles: bool) -> list[str]:
     """Return what is wrong with products of every size, with rows side by side and apart."""
     found = []
@@ -143,6 +151,8 @@ def wrong(library: ctypes.CDLL, *, by_tiles: bool) -> list[str]:
     if by_tiles:
         counts = np.zeros(4, np.int64)
         library.counted(ctypes.c_void_p(counts.ctypes.data))
+        if arithmetic(library)[1]:
+            found.append("numbers near the least normal one")
         if not counts[2] or counts[3] or counts[0] > 2 * counts[1]:
             found.append(f"configurations, releases, products, configured: {counts.tolist()}")
     return found
