@@ -115,6 +115,13 @@ def _perf_events() -> bool:
     return Perf().available(detect("cpu")).ok
 
 
+def _gcc_with_amx() -> bool:
+    """Tell whether g++ has AMX's instructions: GCC 11 or later, for x86-64, with an assembler that has them."""
+    return bool(shutil.which("g++")) and _runs(
+        "g++", "-mamx-tile", "-mamx-bf16", "-mamx-int8", "-E", "-xc++", "/dev/null"
+    )
+
+
 def _system_call_filter() -> bool:
     """Ask the kernel whether a filter may answer with an error (SECCOMP_GET_ACTION_AVAIL)."""
     number = {"x86_64": 317, "aarch64": 277}.get(platform.machine())
@@ -158,6 +165,7 @@ TOOLS = {
     ),
     "C++ compiler": Tool(_on_path("g++", "clang++"), "neither g++ nor clang++ on the PATH", "all C++ kernels"),
     "g++": Tool(_on_path("g++"), "no g++ on the PATH", "C++ kernels as g++ compiles them"),
+    "g++ with AMX": Tool(_gcc_with_amx, "no g++ that knows -mamx-tile", "that products by the tile unit compile"),
     "sanitisers": Tool(
         _sanitisers, "no g++ with its sanitisers' libraries", "kernels of the library under sanitisers"
     ),

@@ -2,7 +2,8 @@
 
 from kernelwright.devices import detect
 
-FEATURES = {"-mno-avx512f": "avx512f", "-mno-avx512bf16": "avx512_bf16", "-mno-avx2": "avx2"}
+FEATURES = {"-mno-avx512f": "avx512f", "-mno-avx512bf16": "avx512_bf16", "-mno-avx2": "avx2",
+            "-mno-amx-tile": "amx", "-mno-amx-bf16": "amx_bf16", "-mno-amx-int8": "amx_int8"}  # fmt: skip
 """What a flag takes away, as `Device.vector_units` names it."""
 EIGHT = ("-mno-avx512f",)
 FOUR = ("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx")

@@ -17,7 +17,11 @@ from kernelwright.tasks import Problem
 from kernelwright.verify import Oracle
 from kernelwright.verify.checks.correct import compare_outputs
 
-LESS = {"eight": ("-mno-avx512f",), "no_dots": ("-mno-avx512bf16", "-mno-avx512vnni", "-mno-avxvnni")}
+TILES = ("-mno-amx-bf16", "-mno-amx-int8", "-mno-amx-tile")
+LESS = {
+    "eight": (*TILES, "-mno-avx512f"),
+    "no_dots": (*TILES, "-mno-avx512bf16", "-mno-avx512vnni", "-mno-avxvnni"),
+}
 FAMILIES = ("attention", "embedding", "gemm", "logits", "loss", "lowbit", "moe", "neighbours")
 MOST = 24
 """Workloads of an op, of which many differ in sizes alone."""

@@ -1,8 +1,9 @@
 """Tuning: the number of a template that a call gets, by its shape, from a table or from a short trial of the call.
 
 A number decides how much lies in cache at once, or among how many threads work is shared; results are the same bit by
-bit for each. Tables are by kind of processor: what vectors it has, and how large a second cache. One ships with the
-library, `ops/_templates/tuned/KIND.json`; what trials found is kept in the user's cache.
+bit for each. Where a processor has a tile unit one decides what multiplies, and sums of bfloat16 are in another order.
+Tables are by kind of processor: what vectors it has, and how large a second cache. One ships with the library,
+`ops/_templates/tuned/KIND.json`; what trials found is kept in the user's cache.
 
 A shape that no table knows is tried on its third call, if a call takes a fifth of a millisecond or more: every number
 is timed in turn on the call's own arguments, for at most two seconds. KERNELWRIGHT_TUNING=table makes no trial, `off`
@@ -58,11 +59,14 @@ class Choice:
     """Whether later calls of the shape get the same."""
 
 
+NONE = Choice(OWN, "this processor leaves no choice")
+
+
 class Tuning:
     """The numbers of one op.
 
     Args:
-        template: The template whose number it is, one of `NUMBERS`.
+        template: The template or header whose number it is, one of `NUMBERS`.
         sizes: Takes the op's arguments and returns the sizes that matter.
 
     Example:
@@ -77,6 +81,13 @@ class Tuning:
         self._calls: dict[str, int] = {}
         self._trial = threading.Lock()
 
+    def chooses(self, arguments: Sequence[Any]) -> bool:
+        """Tell whether this processor has what the number is a choice of, for such a call."""
+        if not self.of.needs:
+            return True
+        first = next(a for a in arguments if isinstance(a, torch.Tensor))
+        return _has(self.of.needs) and str(first.dtype).removeprefix("torch.") in self.of.dtypes
+
     def shape(self, arguments: Sequence[Any]) -> str:
         """Return the shape of a call as tables have it: dtype, sizes as rounded powers of two, one thread or many."""
         first = next(a for a in arguments if isinstance(a, torch.Tensor))
@@ -86,10 +97,15 @@ class Tuning:
 
     def plan(self, op: str, arguments: Sequence[Any]) -> Choice:
         """Return what a call of this shape would get now."""
+        if not self.chooses(arguments):
+            return NONE
         return self._known(op, self.shape(arguments)) or Choice(OWN, "no table knows the shape", False)
 
     def call(self, op: str, arguments: Sequence[Any], run: Run) -> Choice:
         """Run a call with the number of its shape, and try others where that is due; return what it got."""
+        if not self.chooses(arguments):
+            run(OWN)
+            return NONE
         shape = self.shape(arguments)
         choice = self._known(op, shape)
         if choice is not None:
@@ -197,6 +213,13 @@ def nearest(known: Mapping[str, int], shape: str) -> int | None:
         if max(apart, default=0) <= 1 and sum(apart) < least:
             best, least = number, sum(apart)
     return best
+
+
+@functools.cache
+def _has(units: tuple[str, ...]) -> bool:
+    from ...devices import detect
+
+    return set(units) <= set(detect("cpu").vector_units)
 
 
 @functools.cache

@@ -9,7 +9,8 @@
 | `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses, neighbours |
 
 Four have a form in Triton too, `NAME.triton.py`: for GPUs, which compile it without being here. The same four have a
-number that is tuned by shape: `NUMBERS`, which `tuned.h` hands to them and `ops/_core/tuning.py` chooses.
+number that is tuned by shape: `NUMBERS`, which `tuned.h` hands to them and `ops/_core/tuning.py` chooses. Packed
+products of bfloat16 and int8 have one where the processor has a tile unit: `dots.h` multiplies by vectors or by tiles.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,10 @@ TABLES = _HOME / "tuned"
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a template that a call may choose; every value gives the same results, bit by bit."""
+    """A number of a template that a call may choose; every value gives the same results, bit by bit.
+
+    But sums of bfloat16 by the tile unit are in another order than by vectors.
+    """
 
     what: str
     """What it says, to be read behind its value."""
@@ -34,19 +38,27 @@ class Number:
     """Those that are tried."""
     threads: bool = False
     """Whether it matters to several threads alone."""
+    needs: tuple[str, ...] = ()
+    """What a processor has where there is a choice, as `Device.vector_units` names it."""
+    dtypes: tuple[str, ...] = ()
+    """Of a call's first tensor where there is a choice; none: all."""
 
 
 NUMBERS = {
     "gathered_gemm": Number(
         "bytes of rows that meet panel after panel", (1 << 16, 1 << 17, 1 << 18, 1 << 19)
     ),
+    "dots": Number(
+        "units that multiply, vectors (0) or AMX's tiles (1: compiled and modelled, run on no machine that has them)",
+        (0, 1), needs=("amx", "amx_bf16", "amx_int8"), dtypes=("bfloat16", "int8"),
+    ),
     "lowbit": Number("tiles of 32 columns that are expanded at once", (4, 8, 16, 32)),
     "segments": Number("shares of the keys", (1, 2, 4, 8), threads=True),
     "stream_reduce": Number(
         "bytes of rows that meet panel after panel", (1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19)
     ),
-}
-"""By template."""
+}  # fmt: skip
+"""By template, or by header."""
 
 
 def triton_forms() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, Tuning, by_reference, checked, cpu_only, floats, refuse, told
 from . import reference
 from ._packed import Packed, pack
 
@@ -121,11 +121,13 @@ _matmul = Op(
     "-> Tensor",
     reference=reference.matmul, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
     gradient=(_keep, _backward),
+    tuning=Tuning("dots", lambda a, panels, *_: (len(a), len(panels), a.shape[1])),
 )  # fmt: skip
 _integers = Op(
     "gemm_integers(Tensor a, Tensor panels, Tensor? row_scale, Tensor? column_scale, Tensor? bias, int curve, "
     "int columns) -> Tensor",
     reference=reference.integers, kernel=KERNEL, outputs=_output_of_integers, check=_check_integers, serves=_serves,
+    tuning=Tuning("dots", lambda a, panels, *_: (len(a), len(panels), a.shape[1])),
 )  # fmt: skip
 
 

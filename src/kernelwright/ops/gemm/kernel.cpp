@@ -95,6 +95,7 @@ int32_t sum_of(const int8_t* x, int64_t n) {
 }  // namespace kw
 
 KW_KERNEL(gemm_matmul) {
+  const kw::Tuned tuned(args, 8);
   if (args.is<float>(0)) kw::matmul<float>(args);
   else kw::matmul<kw::bfloat16>(args);
 }
@@ -103,6 +104,7 @@ KW_KERNEL(gemm_matmul) {
 // [rows, columns]: int32 without scales, float32 with them
 KW_KERNEL(gemm_integers) {
   using namespace kw;
+  const Tuned tuned(args, 8);
   const auto a = args.tensor<const int8_t>(0);
   const auto panels = args.tensor<const uint8_t>(1);
   const int64_t columns = args.integer(6), count = panels.shape(0);

@@ -5,7 +5,9 @@
 //   next(one, two)             the next two vectors of the right factor
 //   add(sum, lanes, four)      sum plus the lanes' elements times the four bytes of a row
 #pragma once
+#include "dot_tiles.h"
 #include "gemm.h"
+#include "tuned.h"
 
 namespace kw {
 
@@ -115,10 +117,16 @@ struct Quads {
 
 constexpr int64_t kDotRows = 192;  // of a block at most: more lie on more pages of the output than the core keeps at hand
 
+constexpr int64_t kByVectors = 0, kByTiles = 1;  // what a call may choose, where there are tiles
+
 // All of a product whose rows lie `apart` bytes from each other, in steps of four bytes: put(W sums, row, column).
 template <class Dot, class Put>
 void multiply_dots(const char* a, int64_t apart, int64_t rows, const uint32_t* panels, int64_t count, int64_t steps,
                    Put put) {
+#if KW_TILES
+  if (steps > 0 && tuned_or(rows >= kTileLeast ? kByTiles : kByVectors) == kByTiles && tile_unit_usable())
+    return multiply_tiles<Dot>(a, apart, rows, panels, count, steps, put);
+#endif
   constexpr int R = kTileRows;
   const bool alone = rows * count * kDotColumns * steps * Dot::elements < kSerialProducts;
   const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
