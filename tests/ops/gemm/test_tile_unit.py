@@ -235,6 +235,13 @@ def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is
     assert "0 of units that multiply" in planned(torch.bfloat16)
 
 
+@pytest.mark.needs("g++")
+def test_a_unit_that_multiplies_wrong_is_left_to_vectors(tmp_path):
+    made = ctypes.CDLL(str(products.build(tmp_path, products.MODEL, dict([MUTANTS["the rest is left out"]]))))
+    assert not made.usable()
+    assert products.wrong(made, by_tiles=False) == []
+
+
 @pytest.mark.long
 @pytest.mark.needs("g++")
 @pytest.mark.parametrize("name", [*MUTANTS, *FAULTS])
