@@ -1,14 +1,22 @@
 """Low-bit layers by a model of the tile unit (AMX): activations of 8 bits give what vectors give, bit by bit."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
+from tests.ops.gemm.tile_products import REAL
 from tests.tools import require
 
 from kernelwright import ops
+from kernelwright.languages import vectors
+from kernelwright.languages.cpp import INCLUDE, ffi_includes
 from kernelwright.ops import lowbit
 from kernelwright.ops._core import Kernel
 from kernelwright.ops._core import kernel as kernels
+from kernelwright.ops._core.kernel import HEADERS
 
+VECTORS = Path(vectors.__file__).parent
 FORMATS = (
     (8, 32, "int", True), (8, 0, "int", False), (4, 128, "int", True), (4, 32, "uint", False), (3, 64, "int", False),
     (2, 0, "uint", False), (None, 32, "e2m1", True), (None, 64, "e2m1", True),
@@ -58,3 +66,21 @@ def test_results_by_tiles_are_those_of_vectors(entries):
                 by_tiles(*arguments, found)
                 own(*arguments, right)
                 assert torch.equal(found, right), (bits, group, kind, rows, dtype)
+
+
+@pytest.mark.long
+@pytest.mark.needs("g++ with AMX", "objdump")
+def test_the_units_own_instructions_are_compiled(tmp_path):
+    (tmp_path / "sums.cpp").write_text(
+        '#include "vector.h"\n#include "integer_tiles.h"\nauto* sums = &kw::integer_tiles;\n'
+    )
+    flags = ["-std=c++17", "-O1", "-fopenmp", "-Wno-psabi", *REAL, *ffi_includes()]
+    folders = [f"-I{path}" for path in (*HEADERS, INCLUDE, VECTORS)]
+    made = tmp_path / "sums.o"
+    subprocess.run(
+        ["g++", *flags, *folders, "-c", str(tmp_path / "sums.cpp"), "-o", str(made)], check=True, timeout=120
+    )
+    code = subprocess.check_output(["objdump", "-d", str(made)], text=True, timeout=60)
+    assert code.count("tdpbsud") >= 4 and "ldtilecfg" in code and "tilerelease" not in code, (
+        "whoever holds shapes releases"
+    )
