@@ -1,9 +1,11 @@
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.ops.gemm.tile_products import REAL
 
 from kernelwright.config import Settings
 from kernelwright.devices import (
@@ -177,3 +179,16 @@ def test_what_takes_long_is_timed_once(seconds, calls, monkeypatch):
         "the second of those after the first"
     )
     assert len(made) == calls
+
+
+@pytest.mark.long
+@pytest.mark.needs("g++ with AMX", "objdump")
+def test_the_rate_of_tiles_is_measured_where_the_unit_may_be_used(tmp_path):
+    made = tmp_path / "micro.o"
+    subprocess.run(
+        ["g++", *_cpu_peaks._FLAGS, *REAL, "-c", str(_cpu_peaks._SOURCE), "-o", str(made)],
+        check=True,
+        timeout=120,
+    )
+    code = subprocess.check_output(["objdump", "-d", str(made)], text=True, timeout=60)
+    assert code.count("tdpbf16ps") >= 4 and "tilerelease" in code

@@ -17,6 +17,7 @@ from ._peak import Peak
 MICRO = "devices/_micro.cpp"
 """What the source of a peak names where the C++ program measured it."""
 _SOURCE = Path(__file__).with_name(Path(MICRO).name)
+_TILES = _SOURCE.parents[1] / "compiler" / "printers" / "cpp" / "tile_unit.h"
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp")
 _DEADLINE_S = 120.0
 _LEAST_DRAM_BYTES = 256 << 20
@@ -52,7 +53,7 @@ def _program(device: Device, settings: Settings) -> tuple[Path | None, str]:
     compiler = settings.cxx or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         return None, "no C++ compiler"
-    key = content_key(_SOURCE.read_bytes(), compiler, device.fingerprint, *_FLAGS)
+    key = content_key(_SOURCE.read_bytes(), _TILES.read_bytes(), compiler, device.fingerprint, *_FLAGS)
     program = settings.cache / "peaks" / f"micro-{key}"
     if program.exists():
         return program, ""

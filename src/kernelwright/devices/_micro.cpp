@@ -25,6 +25,8 @@
 #include <immintrin.h>
 #endif
 
+#include "../compiler/printers/cpp/tile_unit.h"
+
 namespace {
 
 // Bytes of one access: a vector register, for compilers take wider ones apart into single elements; and how many sums
@@ -157,6 +159,29 @@ size_t multiply_pairs(size_t rounds) {
 #endif
 }
 
+// The same by the tile unit, four registers of sums as in products; nothing where it may not be used.
+size_t multiply_tiles(size_t rounds) {
+#if KW_TILES
+  if (!kw::tile_unit_usable()) return 0;
+  alignas(64) static const char zeros[16 * 64] = {};
+  kw::TileShapes shapes;
+  shapes.set(16, 16, 16);
+  KW_TILE_LOAD(4, zeros, 64);
+  KW_TILE_LOAD(5, zeros, 64);
+  KW_TILE_LOAD(6, zeros, 64);
+  KW_TILE_LOAD(7, zeros, 64);
+  for (size_t i = 0; i < rounds; i++) {
+    KW_TILE_PAIRS(0, 4, 6);
+    KW_TILE_PAIRS(1, 4, 7);
+    KW_TILE_PAIRS(2, 5, 6);
+    KW_TILE_PAIRS(3, 5, 7);
+  }
+  return rounds * 4 * 2 * 16 * 16 * 32;
+#else
+  return 0 * rounds;
+#endif
+}
+
 struct Run {
   double units;
   double wall_seconds;
@@ -266,6 +291,7 @@ struct Arithmetic {
   void measure() {
     float32 = std::max(float32, peak([](int) { return multiply_add<Vec>(2000); }, false));
     float64 = std::max(float64, peak([](int) { return multiply_add<VecD>(2000); }, false));
+    if (multiply_tiles(1)) pairs = std::max(pairs, peak([](int) { return multiply_tiles(2000); }, false));
     if (multiply_pairs(1)) pairs = std::max(pairs, peak([](int) { return multiply_pairs(2000); }, false));
   }
 

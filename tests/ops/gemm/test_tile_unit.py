@@ -6,7 +6,6 @@ import platform
 import re
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +20,7 @@ from kernelwright.api.ops import cases_of, task_of
 from kernelwright.api.special_values import called as by_kernel
 from kernelwright.api.special_values import special_calls
 from kernelwright.devices import detect
-from kernelwright.ops import gemm
+from kernelwright.ops import gemm, lowbit
 from kernelwright.ops._core import Kernel, tuning
 from kernelwright.ops._core import kernel as kernels
 from kernelwright.tasks import Problem
@@ -211,17 +210,23 @@ def test_what_would_serve_says_how_far_tiles_are_proven_and_nothing_where_there_
     for dtype in (torch.bfloat16, torch.int8):
         assert "compiled and modelled" in planned(dtype) and "no machine" in planned(dtype)
     assert "modelled" not in planned(torch.float32), "floats are not multiplied by tiles"
+    x, packed = torch.ones(8, 64), lowbit.pack(torch.ones(40, 64))
+    (one,) = ops.explain(lambda: lowbit.linear(x, packed, activations="int8"))
+    assert "activations of 8 bits in four rows or more: by AMX's tiles" in one.variant
     monkeypatch.setattr(tuning, "_has", lambda units: False)
     assert "modelled" not in planned(torch.bfloat16)
 
 
-def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is_kept(with_a_unit):
-    op, given = with_a_unit["gemm_matmul"], []
+def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is_kept(
+    with_a_unit, monkeypatch
+):
+    op, given, now, trial = with_a_unit["gemm_matmul"], [], [0.0], tuning.trial
+    monkeypatch.setattr(tuning, "trial", lambda run, values: trial(run, values, clock=lambda: now[0]))
     entry = op._entry
 
     def timed(*arguments):
         given.append(arguments[8] if len(arguments) > 8 else -1)
-        time.sleep(0.001 if given[-1] == 0 else 0.004)
+        now[0] += 0.001 if given[-1] == 0 else 0.004
         entry(*arguments)
 
     a, b = torch.randn(8, 64).bfloat16(), gemm.pack(torch.randn(64, 32).bfloat16(), follow=False)

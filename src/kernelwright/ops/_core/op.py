@@ -202,9 +202,8 @@ class Op:
         self, by: str, why: str, choice: Choice, arguments: tuple[Any, ...], time_us: float = 0.0
     ) -> Explanation:
         variant = kind() if by == "kernel" else ""
-        if by == "kernel" and self.tuning is not None and self.tuning.chooses(arguments):
-            number = "its own number" if choice.number == OWN else f"{choice.number}"
-            variant += f"; {number} of {self.tuning.of.what}: {choice.why}"
+        if by == "kernel" and self.tuning is not None:
+            variant += self.tuning.told(choice, arguments)
         shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
         return Explanation(self.name, by, why, variant, shapes, time_us)
 

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from ...config import Settings
-from .._templates import NUMBERS, TABLES
+from .._templates import AMX, NUMBERS, TABLES
 
 Table = dict[str, dict[str, int]]
 """By op, then by shape: the number."""
@@ -87,6 +87,18 @@ class Tuning:
             return True
         first = next(a for a in arguments if isinstance(a, torch.Tensor))
         return _has(self.of.needs) and str(first.dtype).removeprefix("torch.") in self.of.dtypes
+
+    def told(self, choice: Choice, arguments: Sequence[Any]) -> str:
+        """Say what a call gets, and how far what it gets is proven where that is not by a run."""
+        said = ""
+        if self.chooses(arguments):
+            number = "its own number" if choice.number == OWN else f"{choice.number}"
+            said = f"; {number} of {self.of.what}: {choice.why}"
+        if self.of.tiles and _has(AMX) and (said or not self.of.needs):
+            said += (
+                f"; {self.of.tiles}: by AMX's tiles, compiled and modelled, run on no machine that has them"
+            )
+        return said
 
     def shape(self, arguments: Sequence[Any]) -> str:
         """Return the shape of a call as tables have it: dtype, sizes as rounded powers of two, one thread or many."""

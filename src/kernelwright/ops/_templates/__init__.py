@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...records import Candidate, SourceFile
 
-__all__ = ["NUMBERS", "TABLES", "Number", "triton_form", "triton_forms"]
+__all__ = ["AMX", "NUMBERS", "TABLES", "Number", "triton_form", "triton_forms"]
 
 _HOME = Path(__file__).parent
 TABLES = _HOME / "tuned"
@@ -42,17 +42,24 @@ class Number:
     """What a processor has where there is a choice, as `Device.vector_units` names it."""
     dtypes: tuple[str, ...] = ()
     """Of a call's first tensor where there is a choice; none: all."""
+    tiles: str = ""
+    """What AMX's tiles do under it where a processor has them; empty: nothing."""
 
 
+AMX = ("amx", "amx_bf16", "amx_int8")
+"""What a processor has whose tiles kernels use, as `Device.vector_units` names it."""
 NUMBERS = {
     "gathered_gemm": Number(
         "bytes of rows that meet panel after panel", (1 << 16, 1 << 17, 1 << 18, 1 << 19)
     ),
     "dots": Number(
-        "units that multiply, vectors (0) or AMX's tiles (1: compiled and modelled, run on no machine that has them)",
-        (0, 1), needs=("amx", "amx_bf16", "amx_int8"), dtypes=("bfloat16", "int8"),
+        "units that multiply, vectors (0) or AMX's tiles (1)", (0, 1), needs=AMX, dtypes=("bfloat16", "int8"),
+        tiles="four rows or more",
     ),
-    "lowbit": Number("tiles of 32 columns that are expanded at once", (4, 8, 16, 32)),
+    "lowbit": Number(
+        "tiles of 32 columns that are expanded at once", (4, 8, 16, 32),
+        tiles="activations of 8 bits in four rows or more",
+    ),
     "segments": Number("shares of the keys", (1, 2, 4, 8), threads=True),
     "stream_reduce": Number(
         "bytes of rows that meet panel after panel", (1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19)

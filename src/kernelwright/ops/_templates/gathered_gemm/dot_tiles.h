@@ -18,9 +18,9 @@ namespace kw {
 constexpr int64_t kTileHigh = 2 * kUnitRows;  // rows of a block of four registers
 constexpr int64_t kTileBlock = 6 * kTileHigh;   // rows that meet panel after panel, at most
 constexpr int64_t kPanelStep = 2 * kUnitBytes;  // bytes of a panel's step
-// Rows from which on the unit is asked: an estimate, since a register of the right factor takes 8 cycles to load, in which
-// AVX512-BF16 multiplies it by three or four rows. Source: Intel 64 and IA-32 Architectures Optimization Reference Manual,
-// chapter 20 ("Intel AMX"), latencies and throughputs.
+// Rows from which on the unit is asked until a trial of the call says otherwise: an estimate, measured on no machine. A register
+// of the right factor takes 8 cycles to load and as many to multiply as the left has rows, so few rows wait for loads.
+// Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 20 ("Intel AMX"), throughputs.
 constexpr int64_t kTileLeast = 4;
 
 // One rest of rows or of a panel, with zeros behind: `count` rows of `bytes`, `apart` from one to the next, as rows of `wide`.

@@ -3,6 +3,7 @@
 // One row multiplies the codes as they lie, and so do more where a code comes out by a shift and a mask. Else they have a
 // stretch of each panel expanded to bytes once, which the first caches hold, and multiply it in tiles of rows.
 #pragma once
+#include "integer_tiles.h"
 #include "integers.h"
 #include "reals.h"
 #include "tuned.h"
@@ -141,6 +142,15 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
       integer_rows<bits.value, P, looks.value, kLess128>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0,
                                                          bytes.blocks, sums);
     };
+#if KW_TILES
+    if constexpr (P == 1)
+      if (count >= kLeastTileRows && tile_unit_usable()) {
+        TileShapes shapes;
+        return expanded(w, p, step, change, [&](const uint8_t* codes, int64_t t, int64_t last) {
+          integer_tiles(shapes, bytes, first, count, codes, g, unit, p, t / block, (last + block - 1) / block, sums);
+        });
+      }
+#endif
     if (looked && count == 1 && w.meaning.bits == 4)
       return as_they_lie(std::integral_constant<int, 4>{}, std::true_type{});
     const bool whole = w.meaning.bits == 8;  // nothing to expand
