@@ -242,7 +242,7 @@ def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is
 
 @pytest.mark.needs("g++")
 def test_a_unit_that_multiplies_wrong_is_left_to_vectors(tmp_path):
-    made = ctypes.CDLL(str(products.build(tmp_path, products.MODEL, dict([MUTANTS["the rest is left out"]]))))
+    made = ctypes.CDLL(str(products.build(tmp_path, products.MODEL, dict([FAULTS["pairs in turn"]]))))
     assert not made.usable()
     assert products.wrong(made, by_tiles=False) == []
 

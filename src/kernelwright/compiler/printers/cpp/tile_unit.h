@@ -65,15 +65,6 @@ inline bool ask_for_tile_unit() {
 }
 #endif
 
-inline bool tile_unit_usable() {
-#if KW_TILES == 1
-  static const bool usable = ask_for_tile_unit();
-  return usable;
-#else
-  return true;
-#endif
-}
-
 // The shapes of a thread's registers, which a new configuration also makes zero; the unit is released at the end.
 //
 //   0 1     sums of `rows` by two registers of 16 columns        4   rows of the left factor    6 7   of the right factor,
@@ -119,6 +110,70 @@ class TileShapes {
   Configuration now_;
   bool configured_ = false;
 };
+
+// Four registers of products of small numbers, `kElements` to four bytes: whether they are what plain loops make of them, exactly.
+template <int kElements> bool small_products_are_right(int64_t more, int64_t steps) {
+  const int64_t rows = kUnitRows + more, inner = steps * kElements;
+  const auto left = [](int64_t m, int64_t k) { return static_cast<int>((m * 7 + k * 3) % 13) - 6; };
+  const auto right = [](int64_t k, int64_t n) { return static_cast<int>((k * 5 + n * 11) % 9); };
+  const auto write = [](char* to, int64_t element, int value) {
+    const float wide = static_cast<float>(value);
+    if (kElements == 2) std::memcpy(to + 2 * element, reinterpret_cast<const char*>(&wide) + 2, 2);  // its upper half: bfloat16
+    else to[element] = static_cast<char>(value);
+  };
+  alignas(64) char a[2 * kUnitRows * kUnitBytes] = {}, b[kUnitRows * 2 * kUnitBytes] = {}, sums[2 * kUnitRows * 2 * kUnitBytes];
+  for (int64_t k = 0; k < inner; ++k) {
+    for (int64_t m = 0; m < rows; ++m) write(a + m * kUnitBytes, k, left(m, k));
+    for (int64_t n = 0; n < 2 * kUnitLanes; ++n)
+      write(b + k / kElements * 2 * kUnitBytes, n * kElements + k % kElements, right(k, n));
+  }
+  TileShapes shapes;
+  shapes.set(kUnitRows, more, steps);
+  asm volatile("" ::: "memory");
+  KW_TILE_LOAD(4, a, kUnitBytes);
+  KW_TILE_LOAD(5, a + kUnitRows * kUnitBytes, kUnitBytes);
+  KW_TILE_LOAD(6, b, 2 * kUnitBytes);
+  KW_TILE_LOAD(7, b + kUnitBytes, 2 * kUnitBytes);
+  if constexpr (kElements == 2) {
+    KW_TILE_PAIRS(0, 4, 6);
+    KW_TILE_PAIRS(1, 4, 7);
+    KW_TILE_PAIRS(2, 5, 6);
+    KW_TILE_PAIRS(3, 5, 7);
+  } else {
+    KW_TILE_QUADS(0, 4, 6);
+    KW_TILE_QUADS(1, 4, 7);
+    KW_TILE_QUADS(2, 5, 6);
+    KW_TILE_QUADS(3, 5, 7);
+  }
+  KW_TILE_STORE(0, sums, 2 * kUnitBytes);
+  KW_TILE_STORE(1, sums + kUnitBytes, 2 * kUnitBytes);
+  KW_TILE_STORE(2, sums + kUnitRows * 2 * kUnitBytes, 2 * kUnitBytes);
+  KW_TILE_STORE(3, sums + kUnitRows * 2 * kUnitBytes + kUnitBytes, 2 * kUnitBytes);
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t n = 0; n < 2 * kUnitLanes; ++n) {
+      int exact = 0;
+      for (int64_t k = 0; k < inner; ++k) exact += left(m, k) * right(k, n);
+      char found[4], wanted[4];
+      std::memcpy(found, sums + (m * 2 * kUnitLanes + n) * 4, 4);
+      const float wide = static_cast<float>(exact);
+      if (kElements == 2) std::memcpy(wanted, &wide, 4);
+      else std::memcpy(wanted, &exact, 4);
+      if (std::memcmp(found, wanted, 4) != 0) return false;
+    }
+  return true;
+}
+
+// Looked at once a process: no machine that has the unit has run this, so it has to show first that it multiplies right.
+inline bool tile_unit_usable() {
+  static const bool usable = [] {
+#if KW_TILES == 1
+    if (!ask_for_tile_unit()) return false;
+#endif
+    return small_products_are_right<2>(kUnitRows, 16) && small_products_are_right<2>(9, 5) &&
+           small_products_are_right<4>(kUnitRows, 16) && small_products_are_right<4>(9, 5);
+  }();
+  return usable;
+}
 
 }  // namespace kw
 #endif

@@ -6,9 +6,6 @@
 // tiles go by panel after panel first, then the rest. Sums of bfloat16 are of 32 products at a time, first elements and second
 // elements of pairs apart, and subnormal numbers count as zero, as in AVX512-BF16.
 #pragma once
-#include <type_traits>
-#include <vector>
-
 #include "gemm.h"
 #include "tile_unit.h"
 
@@ -104,47 +101,6 @@ void tile_rows(TileShapes& shapes, const char* a, int64_t apart, int64_t first, 
   const int64_t whole = here / kTileHigh * kTileHigh;
   if (whole) of_height(0, whole, kTileHigh);
   if (whole < here) of_height(whole, here, here - whole);
-}
-
-// Whether the unit makes of small numbers what plain loops make of them, exactly, in whole registers and in rests: looked at
-// before a process first relies on it, since no machine that has the unit has run this. Else vectors multiply.
-template <class Dot> bool tiles_are_right() {
-  constexpr int64_t rows = kTileHigh + 9, count = 2, steps = kUnitLanes + 5, columns = count * kTileHigh;
-  typedef typename Dot::Sum Sum;
-  typedef std::conditional_t<Dot::elements == 2, float, int32_t> One;
-  const auto left = [](int64_t m, int64_t k) { return static_cast<int>((m * 7 + k * 3) % 13) - 6; };
-  const auto right = [](int64_t k, int64_t n) { return static_cast<int>((k * 5 + n * 11) % 9); };
-  const auto write = [](std::vector<char>& to, int64_t at, int value) {
-    if (Dot::elements == 2) {
-      const float wide = static_cast<float>(value);
-      std::memcpy(to.data() + 2 * at, reinterpret_cast<const char*>(&wide) + 2, 2);  // bfloat16: the upper half
-    } else {
-      to[static_cast<size_t>(at)] = static_cast<char>(value);
-    }
-  };
-  std::vector<char> a(rows * steps * 4), panels(count * steps * kPanelStep);
-  std::vector<One> sums(rows * columns);
-  for (int64_t k = 0; k < steps * Dot::elements; ++k) {
-    for (int64_t m = 0; m < rows; ++m) write(a, m * steps * Dot::elements + k, left(m, k));
-    for (int64_t n = 0; n < columns; ++n) {
-      const int64_t step = n / kTileHigh * steps + k / Dot::elements;
-      write(panels, (step * kTileHigh + n % kTileHigh) * Dot::elements + k % Dot::elements, right(k, n));
-    }
-  }
-  TileShapes shapes;
-  tile_rows<Dot>(shapes, a.data(), steps * 4, 0, rows, reinterpret_cast<const uint32_t*>(panels.data()), 0, count, steps,
-                 [&](Sum sum, int64_t m, int64_t n) { std::memcpy(&sums[m * columns + n], &sum, sizeof sum); });
-  for (int64_t m = 0; m < rows; ++m)
-    for (int64_t n = 0; n < columns; ++n) {
-      int exact = 0;
-      for (int64_t k = 0; k < steps * Dot::elements; ++k) exact += left(m, k) * right(k, n);
-      if (sums[m * columns + n] != static_cast<One>(exact)) return false;
-    }
-  return true;
-}
-template <class Dot> bool tiles_serve() {
-  static const bool serve = tile_unit_usable() && tiles_are_right<Dot>();
-  return serve;
 }
 
 // `multiply_dots` by the tile unit; there is a step and a row.

@@ -124,7 +124,7 @@ template <class Dot, class Put>
 void multiply_dots(const char* a, int64_t apart, int64_t rows, const uint32_t* panels, int64_t count, int64_t steps,
                    Put put) {
 #if KW_TILES
-  if (steps > 0 && tuned_or(rows >= kTileLeast ? kByTiles : kByVectors) == kByTiles && tiles_serve<Dot>())
+  if (steps > 0 && tuned_or(rows >= kTileLeast ? kByTiles : kByVectors) == kByTiles && tile_unit_usable())
     return multiply_tiles<Dot>(a, apart, rows, panels, count, steps, put);
 #endif
   constexpr int R = kTileRows;
