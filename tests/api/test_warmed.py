@@ -44,3 +44,29 @@ with warmed("cuda"):
 def test_the_executor_is_built_ahead_for_cuda(tmp_path):
     given = {**os.environ, "KERNELWRIGHT_CACHE": str(tmp_path)}
     subprocess.run([sys.executable, "-c", AHEAD], check=True, env=given)
+
+
+EXTENSION = """
+from kernelwright.executor import _cudart, _extension, _native
+from kernelwright.api.warmed import warmed
+
+asked = []
+_extension.extension = lambda tool, call, deadline_s, ahead: asked.append(call)
+_native.engine_library = _native.kernel_headers = lambda: None
+_cudart.built = lambda tool: None
+for candidate in ("{good}", "{bad}", "{other}"):
+    with warmed("cuda", candidate):
+        pass
+assert asked == [dict(cuda_sources="kernels", functions=["f"])], asked
+"""
+
+
+@pytest.mark.needs("no GPU")
+@pytest.mark.needs("nvcc")
+def test_extensions_are_built_ahead_and_what_is_no_python_disturbs_nothing(tmp_path):
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("load_inline(name='f', cuda_sources='kernels', functions=['f'])\n")
+    bad.write_text("load_inline(")
+    code = EXTENSION.format(good=good, bad=bad, other=tmp_path / "none.py")
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not done.stderr

@@ -11,11 +11,12 @@ __all__ = ["warmed"]
 
 
 @contextmanager
-def warmed(language: str = "") -> Iterator[Zygotes]:
+def warmed(language: str = "", candidate: str = "") -> Iterator[Zygotes]:
     """Yield what `judge` and `judging` fork workers from; enter it before `api.judge` is imported.
 
     Args:
         language: That of the candidates, where it is known: for `cuda` the executor is built meanwhile, once.
+        candidate: The first of them, where it is a file: its extensions are built meanwhile too.
 
     Example:
         >>> with warmed() as zygotes:
@@ -24,13 +25,13 @@ def warmed(language: str = "") -> Iterator[Zygotes]:
     """
     with Zygotes(Settings.from_environment()) as zygotes:
         zygotes.begin()
-        with _building(language):
+        with _building(language, candidate):
             yield zygotes
 
 
-def _building(language: str) -> AbstractContextManager[None]:
+def _building(language: str, candidate: str) -> AbstractContextManager[None]:
     if language != "cuda" or gpu_paths():
         return nullcontext()
     from ..executor.ahead import building
 
-    return building()
+    return building(candidate)

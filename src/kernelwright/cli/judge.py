@@ -72,7 +72,7 @@ def judge(
 
     common, taken = common or Common(), taken or Taken()
     known = language or ("cuda" if candidate.endswith(".cu") else "")
-    with warmed(known) as zygotes, reporting(common, Budget(), resumes=False) as on_event:
+    with warmed(known, candidate) as zygotes, reporting(common, Budget(), resumes=False) as on_event:
         from ..api.judge import given, judging
         from ..api.judge import judge as judge_once
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ..config import Settings
 from ..errors import MissingToolError
 from ..languages._process import Finished, run_tool
 from . import _native
@@ -54,6 +55,22 @@ class Hooks(ctypes.Structure):
     """What the runtime asks of Python; the fields of `Hooks` in `host/cudart.cpp`."""
 
     _fields_ = [("launch", LAUNCH), ("memory", MEMORY), ("symbol", SYMBOL), ("attributes", ATTRIBUTES)]
+
+
+def nvcc() -> str:
+    """Return the path of nvcc.
+
+    Raises:
+        MissingToolError: where there is none.
+    """
+    settings = Settings.from_environment()
+    home = settings.cuda_home
+    names = [settings.nvcc] if settings.nvcc else ["nvcc", *([str(home / "bin" / "nvcc")] if home else [])]
+    if found := next((path for name in names if (path := shutil.which(name))), None):
+        return found
+    raise MissingToolError(
+        "no nvcc; install the CUDA toolkit, put nvcc on the path, or set KERNELWRIGHT_NVCC"
+    )
 
 
 def functions() -> frozenset[str]:

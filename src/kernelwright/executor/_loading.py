@@ -20,8 +20,8 @@ from ..languages import Availability, Kernel
 from ..languages.torch import load_symbol, returning
 from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec, content_key
 from . import _native
+from ._cudart import nvcc
 from ._errors import FaultError
-from .cuda import nvcc
 from .device import KEPT_RUNS, blame, device
 from .modelled import modelled
 from .module import Options

@@ -184,6 +184,14 @@ def kernel_library(source: str) -> Path:
     return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
 
 
+def kernel_headers() -> Path | None:
+    """Return the precompiled form of what every translated kernel begins with; none where the compiler is not GCC."""
+    if Path(compiler()).name != "g++":
+        return None
+    made_of = (" ".join(_KERNEL_FLAGS).encode(), *((NATIVE / name).read_bytes() for name in _HEADERS))
+    return cached(key(b"headers", *made_of), _build_headers, suffix=".gch")
+
+
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
     """Return the library of a translated kernel and the address of its entry."""
     with _ENGINE_LOCK:
@@ -211,10 +219,9 @@ def _build_part(name: str, folder: Path, into: Path) -> None:
 def _build_kernel(source: str, folder: Path, into: Path) -> None:
     (folder / "kernel.cpp").write_text(source)
     readable = []
-    if Path(compiler()).name == "g++":
-        made_of = (" ".join(_KERNEL_FLAGS).encode(), *((NATIVE / name).read_bytes() for name in _HEADERS))
-        readable = [cached(key(b"headers", *made_of), _build_headers, suffix=".gch")]
-        (folder / f"{_HEADERS[0]}.gch").symlink_to(readable[0])
+    if headers := kernel_headers():
+        readable = [headers]
+        (folder / f"{_HEADERS[0]}.gch").symlink_to(headers)
     _compile([*_KERNEL_FLAGS, str(folder / "kernel.cpp"), "-o", str(into)], folder, readable)
 
 

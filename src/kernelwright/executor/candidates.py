@@ -33,6 +33,7 @@ from ..languages.cpp import LIBRARY
 from ..languages.torch import check_python, load_symbol
 from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec
 from . import _cudart, _native, inline
+from ._extension import compile_inline
 from ._loading import (
     FOLDER,
     OTHER_SEED,
@@ -159,7 +160,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
             pool.submit(lambda: Module.load(ptx).build())
 
         for call in calls:
-            built = inline.compile_inline(nvcc, call, place, deadline_s, translate)
+            built = compile_inline(nvcc, call, place, deadline_s, translate)
             if built.status is not BuildStatus.OK:
                 return built
     libraries = [_native.engine_library()]

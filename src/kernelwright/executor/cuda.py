@@ -9,14 +9,14 @@ Does not cover: host code: launch the kernels from Python, or see `program.py`.
 
 import functools
 import hashlib
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..config import Settings
-from ..errors import InputError, MissingToolError
+from ..errors import InputError
 from ..languages._process import run_tool
+from ._cudart import nvcc
 from .module import Module
 
 _COMPILE_S = 180.0
@@ -92,22 +92,6 @@ def contents(folders: Sequence[Path]) -> str:
             text = path.read_bytes()
             digest.update(f"{path.relative_to(folder)} {len(text)} ".encode() + text)
     return digest.hexdigest()
-
-
-def nvcc() -> str:
-    """Return the path of nvcc.
-
-    Raises:
-        MissingToolError: where there is none.
-    """
-    settings = Settings.from_environment()
-    home = settings.cuda_home
-    names = [settings.nvcc] if settings.nvcc else ["nvcc", *([str(home / "bin" / "nvcc")] if home else [])]
-    if found := next((path for name in names if (path := shutil.which(name))), None):
-        return found
-    raise MissingToolError(
-        "no nvcc; install the CUDA toolkit, put nvcc on the path, or set KERNELWRIGHT_NVCC"
-    )
 
 
 @functools.lru_cache

@@ -10,11 +10,8 @@ error names the line), arguments that are lists, `torch.cuda` in Python.
 """
 
 import ctypes
-import dataclasses
 import functools
-import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -23,82 +20,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.dlpack import from_dlpack
 
-from ..languages._inline import key_of, texts
-from ..languages._process import run_tool
-from ..languages.cpp import ffi_includes
-from ..records import Build, BuildStatus
+from ..languages._inline import key_of
 from . import _cudart
 from ._errors import NotExecutedError
 from ._memory import Uninitialised
 from .device import device
-from .program import flags_for, target_for, unknown_calls
 
-_HEADERS: Final = _cudart.HOST / "torch_api"
-_HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
-_STANDARD: Final = re.compile(r"\bstd::(\w+)|^\s*using\s+(namespace\s+std\b)", re.MULTILINE)
-_ALWAYS: Final = re.compile(
-    "vector|tuple|get|tie|make_tuple|optional|nullopt|string|to_string|move|forward|pair|make_pair|swap|runtime_error|"
-    "invalid_argument|exception|numeric_limits|max|min|abs|sqrt|pow|exp|log|ceil|floor|isnan|isinf|size_t|u?int\\d+_t|"
-    "is_same|is_same_v"
-)
-"""What `kw_torch.h` includes of the standard library whatever a source uses."""
 _RESULTS: Final[list[Any]] = []
 _IS_CUDA: Final = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]  # a property of C
-
-
-def headers_left_out(source: str) -> list[str]:
-    """Return the words for nvcc by which `kw_torch.h` leaves out headers that a source does not use.
-
-    Example:
-        >>> headers_left_out("std::vector<torch::Tensor> f(torch::Tensor x) { return {x}; }")
-        ['-DKW_NO_HALVES', '-DKW_FEW_HEADERS']
-        >>> headers_left_out("AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, n, [&] { std::cout << n; })")
-        []
-    """
-    used = {name or other for name, other in _STANDARD.findall(source)}
-    left = [] if _HALVES.search(source) else ["-DKW_NO_HALVES"]
-    return left + (["-DKW_FEW_HEADERS"] if all(map(_ALWAYS.fullmatch, used)) else [])
-
-
-def compile_inline(
-    nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float, ahead: Callable[[str], None]
-) -> Build:
-    """Build the library of a call of `load_inline` in a folder, named by its key.
-
-    `ahead` is called with the PTX as soon as it is there, while the host's half is still compiled.
-    """
-    name = key_of(call)
-    parts = (*texts(call.get("cpp_sources")), *texts(call["cuda_sources"]))
-    functions = "".join(f'm.def("{f}", &{f});' for f in texts(call.get("functions")))
-    glue = f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {functions} }}\n" if functions else ""
-    source = "".join(
-        f'#line 1 "{"cuda" if n >= len(parts) - len(texts(call["cuda_sources"])) else "cpp"}_sources"\n{text}\n'
-        for n, text in enumerate(parts)
-    )
-    (folder / f"{name}.cu").write_text(f'#include "kw_torch.h"\n{source}{glue}')
-    begun = time.monotonic()
-    words = [
-        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-c", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.o",
-    ]  # fmt: skip
-    with _cudart.kept(folder / f"kept-{name}", ahead) as keep:
-        done = run_tool(
-            [*words, *keep], deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS]
-        )
-    if done.returncode == 0 and not done.timed_out:  # the runtime is needed here for the first time
-        linked = _cudart.link(
-            nvcc, folder / f"{name}.o", folder / f"{name}.so", begun + deadline_s - time.monotonic()
-        )
-        done = dataclasses.replace(linked, output=done.output + linked.output)
-    if done.timed_out:
-        return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
-    if done.returncode != 0:
-        said = f"not compiled for the executor, whose torch is a small one:\n{done.output}"
-        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=said[:20_000])
-    unknown = unknown_calls(folder / f"{name}.so", dict.fromkeys([f"{name}.cu"], source))
-    if unknown:
-        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
-    return Build(status=BuildStatus.OK, diagnostics=done.output)
 
 
 def install(folder: Path) -> None:

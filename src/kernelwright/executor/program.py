@@ -23,9 +23,9 @@ from ..errors import InputError
 from ..languages import imported_names
 from ..languages._process import run_tool
 from . import _cudart, _native
+from ._cudart import nvcc as find_nvcc
 from ._memory import Uninitialised
 from .cuda import contents, included, standard
-from .cuda import nvcc as find_nvcc
 from .cuda import version as nvcc_version
 from .device import Device, device
 
@@ -166,7 +166,7 @@ def _ffi_words(source: str) -> Sequence[str]:
     """Return the words by which nvcc finds TVM FFI's headers, where a source includes some."""
     if "tvm/ffi" not in source:
         return ()
-    from ..languages.cpp import ffi_includes
+    from ..languages._ffi import ffi_includes
 
     return ffi_includes()
 

@@ -20,9 +20,9 @@ from ..languages._process import run_tool
 from ..languages.torch import load_symbol
 from ..records import Candidate, TensorSpec
 from . import _cudart, _native
+from ._cudart import nvcc
 from ._lending import Lending
 from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc
-from .cuda import nvcc
 from .device import device
 from .module import Options
 from .program import flags_for, unknown_calls

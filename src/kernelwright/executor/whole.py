@@ -21,7 +21,7 @@ from typing import Final
 
 from ..errors import InputError, KernelwrightError
 from . import _cudart, _native
-from .cuda import nvcc
+from ._cudart import nvcc
 from .device import device
 from .module import Module, Options
 from .program import flags_for, target_for, unknown_calls

@@ -48,6 +48,7 @@ from ..records import Build, BuildStatus, Candidate, SourceFile, TensorSpec, con
 from ._cache import cached_build, is_cached
 from ._destination import Destination, load_entry, load_library
 from ._entry import split_entry
+from ._ffi import ffi_includes
 from ._object import object_evidence
 from ._precompiled import precompiled, shared_header
 from ._process import run_tool
@@ -192,14 +193,6 @@ def missing_export(candidate: Candidate, library: Path) -> str | None:
 
 
 @functools.lru_cache
-def ffi_includes() -> tuple[str, ...]:
-    """Return the compiler flags that find TVM FFI's headers."""
-    from tvm_ffi import libinfo
-
-    folders = dict.fromkeys((libinfo.find_include_path(), libinfo.find_dlpack_include_path()))
-    return tuple(word for folder in folders for word in ("-isystem", str(folder)))
-
-
 def _problem(candidate: Candidate) -> str | None:
     if candidate.style == "module":
         return "a C++ kernel is called in style 'destination' or 'function', not 'module'"

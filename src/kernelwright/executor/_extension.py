@@ -1,0 +1,122 @@
+"""The library of a `load_inline` call, for the executor: nvcc builds it against the small `torch` of `host/torch_api`.
+
+It imports no torch, so that it can be built while others import that; it is kept in the build cache by its content.
+"""
+
+import functools
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import KernelwrightError
+from ..languages._ffi import ffi_includes
+from ..languages._inline import key_of, texts
+from ..languages._process import Finished, run_tool
+from ..records import Build, BuildStatus
+from . import _cudart, _native
+from .cuda import contents
+from .cuda import version as nvcc_version
+from .program import flags_for, target_for, unknown_calls
+
+_HEADERS: Final = _cudart.HOST / "torch_api"
+_HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
+_STANDARD: Final = re.compile(r"\bstd::(\w+)|^\s*using\s+(namespace\s+std\b)", re.MULTILINE)
+_ALWAYS: Final = re.compile(
+    "vector|tuple|get|tie|make_tuple|optional|nullopt|string|to_string|move|forward|pair|make_pair|swap|runtime_error|"
+    "invalid_argument|exception|numeric_limits|max|min|abs|sqrt|pow|exp|log|ceil|floor|isnan|isinf|size_t|u?int\\d+_t|"
+    "is_same|is_same_v"
+)
+"""What `kw_torch.h` includes of the standard library whatever a source uses."""
+
+
+class _NotBuiltError(KernelwrightError):
+    """A compiler did not make the library."""
+
+    def __init__(self, done: Finished) -> None:
+        super().__init__(done.output)
+        self.done = done
+
+
+def headers_left_out(source: str) -> list[str]:
+    """Return the words for nvcc by which `kw_torch.h` leaves out headers that a source does not use.
+
+    Example:
+        >>> headers_left_out("std::vector<torch::Tensor> f(torch::Tensor x) { return {x}; }")
+        ['-DKW_NO_HALVES', '-DKW_FEW_HEADERS']
+        >>> headers_left_out("AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, n, [&] { std::cout << n; })")
+        []
+    """
+    used = {name or other for name, other in _STANDARD.findall(source)}
+    left = [] if _HALVES.search(source) else ["-DKW_NO_HALVES"]
+    return left + (["-DKW_FEW_HEADERS"] if all(map(_ALWAYS.fullmatch, used)) else [])
+
+
+def compile_inline(
+    nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float, ahead: Callable[[str], None]
+) -> Build:
+    """Put the library of a call of `load_inline` into a folder, named by its key.
+
+    `ahead` is called with the PTX as soon as it is there, while the host's half is still compiled.
+    """
+    try:
+        library, source, said = extension(nvcc, call, deadline_s, ahead)
+    except _NotBuiltError as error:
+        if error.done.timed_out:
+            return Build(
+                status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{error.done.output}"
+            )
+        words = f"not compiled for the executor, whose torch is a small one:\n{error.done.output}"
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=words[:20_000])
+    name = key_of(call)
+    shutil.copyfile(library, folder / f"{name}.so")
+    unknown = unknown_calls(library, {f"{name}.cu": source})
+    if unknown:
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
+    return Build(status=BuildStatus.OK, diagnostics=said)
+
+
+def extension(
+    nvcc: str, call: Mapping[str, Any], deadline_s: float, ahead: Callable[[str], None]
+) -> tuple[Path, str, str]:
+    """Return the library of a call in the build cache, its sources, and what compilers said if it was built now."""
+    name = key_of(call)
+    parts = (*texts(call.get("cpp_sources")), *texts(call["cuda_sources"]))
+    functions = "".join(f'm.def("{f}", &{f});' for f in texts(call.get("functions")))
+    glue = f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {functions} }}\n" if functions else ""
+    source = "".join(
+        f'#line 1 "{"cuda" if n >= len(parts) - len(texts(call["cuda_sources"])) else "cpp"}_sources"\n{text}\n'
+        for n, text in enumerate(parts)
+    )
+    whole = f'#include "kw_torch.h"\n{source}{glue}'
+    words = [
+        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O1", "-c", "-Xcompiler", "-fPIC,-fvisibility=hidden",
+        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(),
+    ]  # fmt: skip
+    made_of = [nvcc_version(nvcc), *words, contents([_HEADERS]), name, whole]
+    said: list[str] = []
+    build = functools.partial(_build, (nvcc, words, f"{name}.cu", whole), deadline_s, ahead, said)
+    key = _native.key(b"extension", *(part.encode() for part in made_of))
+    return _native.cached(key, build), source, "".join(said)
+
+
+def _build(
+    what: tuple[str, list[str], str, str], deadline_s: float, ahead: Callable[[str], None], said: list[str],
+    folder: Path, into: Path,
+) -> None:  # fmt: skip
+    nvcc, words, file, text = what
+    (folder / file).write_text(text)
+    begun = time.monotonic()
+    with _cudart.kept(folder / "kept", ahead) as keep:
+        done = run_tool(
+            [*words, file, "-o", "made.o", *keep], deadline_s=deadline_s, folder=folder, closed=True,
+            readable=[_HEADERS],
+        )  # fmt: skip
+    said.append(done.output)
+    if done.returncode == 0 and not done.timed_out:  # the runtime is needed here for the first time
+        done = _cudart.link(nvcc, folder / "made.o", into, begun + deadline_s - time.monotonic())
+        said.append(done.output)
+    if done.timed_out or done.returncode != 0:
+        raise _NotBuiltError(done)
