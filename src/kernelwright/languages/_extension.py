@@ -12,8 +12,9 @@ import torch
 from ..config import Settings
 from ..records import Build, BuildStatus, Candidate, SourceFile
 from ._cache import cached_build
+from ._ffi import ffi_includes
 from ._process import run_tool
-from .cpp import LIBRARY, Cpp, ffi_includes
+from .cpp import LIBRARY, Cpp
 from .vectors import headers_of
 
 _LOG = logging.getLogger(__name__)

@@ -59,10 +59,11 @@ from ._cuda_targets import (
 )
 from ._destination import Destination, load_entry
 from ._entry import split_entry
+from ._ffi import ffi_includes
 from ._inline import build_inline, hand_out
 from ._process import run_tool
 from ._protocol import Availability, Kernel
-from .cpp import INCLUDE, LIBRARY, ffi_includes, missing_export
+from .cpp import INCLUDE, LIBRARY, missing_export
 from .torch import check_python, load_symbol
 
 _SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")

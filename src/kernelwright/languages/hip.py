@@ -44,9 +44,10 @@ from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._amdgcn import amd_facts
 from ._cache import cached_build
 from ._entry import split_entry
+from ._ffi import ffi_includes
 from ._process import run_tool
 from ._protocol import Availability, Kernel
-from .cpp import INCLUDE, ffi_includes, missing_export
+from .cpp import INCLUDE, missing_export
 
 TARGETS: Final = {"gfx90a": 9010, "gfx942": 9402, "gfx950": 9500}
 """GPUs that every build compiles for (MI200, MI300, MI350), and the numbers that the device libraries know them by."""
