@@ -1,11 +1,13 @@
 """Where TVM FFI's headers are, found without importing it: it imports torch."""
 
+import functools
 import importlib.util
 from pathlib import Path
 
 from ..errors import MissingToolError
 
 
+@functools.lru_cache
 def ffi_includes() -> tuple[str, ...]:
     """Return the compiler flags that find TVM FFI's headers.
 

@@ -192,7 +192,6 @@ def missing_export(candidate: Candidate, library: Path) -> str | None:
     return f"the sources export no kernel {symbol!r}; define it as KW_KERNEL({symbol}) {{ ... }}"
 
 
-@functools.lru_cache
 def _problem(candidate: Candidate) -> str | None:
     if candidate.style == "module":
         return "a C++ kernel is called in style 'destination' or 'function', not 'module'"
