@@ -1,9 +1,11 @@
 """ld, st, atom, red, cp.async, prefetch: instructions that go to memory."""
 
-from . import _wide
 from ._arithmetic import Handler, flag, unsigned_of
 from ._bulk import bulk, reduce_async, store_async
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Sink, Symbol, Vector
+from ._wide import atomic as wide_atomic
+from ._wide import load as wide_load
+from ._wide import store as wide_store
 from ._writer import C_TYPES, Modifiers, Writer, refused
 
 _SPACES = {
@@ -68,7 +70,7 @@ def load(w: Writer, i: Instruction) -> None:
     """ld."""
     space, order, kind, count, _ = _access(w, i)
     if kind == "b128":
-        return _wide.load(w, i, space, order)
+        return wide_load(w, i, space, order)
     dest, address = i.operands[0], i.operands[1]
     items: tuple[Operand, ...] = dest.items if isinstance(dest, Vector) else (dest,)
     if len(items) != count or not isinstance(address, Address):
@@ -105,7 +107,7 @@ def store(w: Writer, i: Instruction) -> None:
         return store_async(w, i)
     space, order, kind, count, _ = _access(w, i)
     if kind == "b128":
-        return _wide.store(w, i, space, order)
+        return wide_store(w, i, space, order)
     address, source = i.operands[0], i.operands[1]
     items: tuple[Operand, ...] = source.items if isinstance(source, Vector) else (source,)
     if len(items) != count or not isinstance(address, Address):
@@ -151,7 +153,7 @@ def atomic(w: Writer, i: Instruction) -> None:
     order = order or "RELAXED"
     _saw(w, space, WIDTHS[kind])
     if kind == "b128":
-        return _wide.atomic(w, i, operands, op, f"{space}, {order}, {w.site(i)}")
+        return wide_atomic(w, i, operands, op, f"{space}, {order}, {w.site(i)}")
     if isinstance(a, Vector):
         return _atomic_parts(
             w, i, kind, op, (dest, address, a), f"{space}, {order}, {w.site(i)}, {op.upper()}"

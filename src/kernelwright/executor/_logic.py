@@ -1,9 +1,9 @@
 """Bits, comparisons, selection and moves."""
 
-from . import _wide
 from ._arithmetic import Handler, flag, unsigned_of
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 from ._layout import LOCAL_BASE, PARAM_BASE, SHARED_BASE
+from ._wide import move as wide_move
 from ._writer import C_TYPES, Modifiers, Writer, both, refused
 
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -302,7 +302,7 @@ def move(w: Writer, i: Instruction) -> None:
     kind = mods.type()
     mods.done()
     if kind == "b128":
-        return _wide.move(w, i)
+        return wide_move(w, i)
     dest, source = i.operands
     if kind == "pred":
         return w.write(dest, w.predicate(source), kind)

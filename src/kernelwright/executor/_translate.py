@@ -15,7 +15,6 @@ from . import (
     _mma,
     _together,
     _video,
-    _wide,
     _wmma,
     _words,
 )
@@ -36,12 +35,14 @@ from ._ir import (
     registers_in,
 )  # fmt: skip
 from ._layout import Layout, frame_of, parameter_offsets
+from ._wide import HANDLERS as WIDE
+from ._wide import HEADER as WIDE_HEADER
 from ._writer import Sites, Writer, refused, storage
 
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
     **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
-    **_video.HANDLERS, **_mma.HANDLERS, **_wide.HANDLERS,
+    **_video.HANDLERS, **_mma.HANDLERS, **WIDE,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
@@ -211,7 +212,7 @@ def _prologue(w: Writer, blocks: list[Block]) -> list[str]:
         if name in w.temporary:
             continue
         if kind == "b128":
-            if _wide.HEADER in w.headers:
+            if WIDE_HEADER in w.headers:
                 lines.append(f"b128 {w.name(name)} = {{zero<uint64_t>(), zero<uint64_t>()}};")
             continue
         c = storage(kind)
