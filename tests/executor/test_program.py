@@ -175,12 +175,20 @@ def test_calls_that_are_not_there_are_refused_by_name_and_line():
         load_program(source)
 
 
+def test_what_loads_the_driver_when_it_runs_is_refused_by_line():
+    source = (
+        '#include <dlfcn.h>\nextern "C" int go() {\n  return dlopen("libcuda.so.1", RTLD_NOW) ? 0 : 1;\n}'
+    )
+    with pytest.raises(InputError, match=r"not executed: dlopen at kernel\.cu:3"):
+        load_program(source)
+
+
 def test_kernels_that_are_not_executed_are_refused_by_instruction():
     source = (
-        '__global__ void k(int* x) { asm volatile("discard.global.L2 [%0], 128;" :: "l"(x)); }\n'
+        '__global__ void k(int* x) { asm volatile("brkpt;"); }\n'
         'extern "C" int go(int* x) { k<<<1, 1>>>(x); return 0; }'
     )
-    with pytest.raises(NotExecutedError, match=r"not executed: .*discard"):
+    with pytest.raises(NotExecutedError, match=r"not executed: .*brkpt"):
         load_program(source).call("go", np.zeros(32, np.int32))
 
 

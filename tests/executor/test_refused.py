@@ -37,12 +37,9 @@ tcgen05.ld.sync.aligned.32x32b.x1.pack::16b.b32 {{%r1}}, [%r0];
 cp.async.bulk.tensor.2d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes [%r0], [%p, {B}], [%r3], {{%h}};
 cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r0], [%p, {B}], [%r3];
 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%p], [%r0], 16, %h;
-cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r0], [%r1], %r2, [%r3];
 fma.rn.oob.f16 %h, %h, %h, %h;
-discard.global.L2 [%p], 128;
+discard.global.L2 [%p], 64;
 alloca.u64 %p, %q;
-isspacep.const %t, %p;
-barrier.arrive 1, 64;
 multimem.ld_reduce.relaxed.sys.global.add.u32 %r0, [%p];
 tex.2d.v4.f32.s32 {F}, [x, {B}];
 suld.b.2d.b32.trap {{%r0}}, [x, {B}];
@@ -56,8 +53,8 @@ vadd.u32.u32.u32.sat %r0, %r1.h0, %r2;
 vset.s32.s32.gt.min %r0, %r1.b2, %r2.b0, %r3;
 vmad.u32.u32.u32.shr15 %r0, %r1.h0, %r2.h0, %r3;
 vmad.s32.s32.u32.sat %r0, %r1.h0, %r2, %r3;
-mov.b128 %w, {{%p, %q}};
-atom.global.cas.b128 %w, [%p], %w, %w;
+mov.b128 {{%p, %q}}, {{%q, %p}};
+red.global.add.b128 [%p], %w;
 """
 
 

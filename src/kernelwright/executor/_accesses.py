@@ -3,6 +3,9 @@
 from ._arithmetic import Handler, flag, unsigned_of
 from ._bulk import bulk, reduce_async, store_async
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Sink, Symbol, Vector
+from ._wide import atomic as wide_atomic
+from ._wide import load as wide_load
+from ._wide import store as wide_store
 from ._writer import C_TYPES, Modifiers, Writer, refused
 
 _SPACES = {
@@ -58,7 +61,7 @@ def _access(w: Writer, i: Instruction) -> tuple[str, str, str, int, str]:
     mods.drop(_CACHES)
     mods.drop_matching(_HINTS)
     mods.done()
-    if kind not in C_TYPES:
+    if kind not in C_TYPES and (kind, count) != ("b128", 1):
         raise refused(i)
     return _SPACES[written], order or ("FROZEN" if frozen else "WEAK"), kind, count, written
 
@@ -66,6 +69,8 @@ def _access(w: Writer, i: Instruction) -> tuple[str, str, str, int, str]:
 def load(w: Writer, i: Instruction) -> None:
     """ld."""
     space, order, kind, count, _ = _access(w, i)
+    if kind == "b128":
+        return wide_load(w, i, space, order)
     dest, address = i.operands[0], i.operands[1]
     items: tuple[Operand, ...] = dest.items if isinstance(dest, Vector) else (dest,)
     if len(items) != count or not isinstance(address, Address):
@@ -101,6 +106,8 @@ def store(w: Writer, i: Instruction) -> None:
     if "async" in i.modifiers:
         return store_async(w, i)
     space, order, kind, count, _ = _access(w, i)
+    if kind == "b128":
+        return wide_store(w, i, space, order)
     address, source = i.operands[0], i.operands[1]
     items: tuple[Operand, ...] = source.items if isinstance(source, Vector) else (source,)
     if len(items) != count or not isinstance(address, Address):
@@ -137,10 +144,16 @@ def atomic(w: Writer, i: Instruction) -> None:
     if hinted:
         operands = operands[:-1]
     dest, address, a = operands[:3]
-    if not op or isinstance(a, Vector) != bool(parts) or (len(operands) > 3) != (op == "cas"):
+    if (
+        not op
+        or (isinstance(a, Vector) and kind != "b128") != bool(parts)
+        or (len(operands) > 3) != (op == "cas")
+    ):
         raise refused(i)
     order = order or "RELAXED"
     _saw(w, space, WIDTHS[kind])
+    if kind == "b128":
+        return wide_atomic(w, i, operands, op, f"{space}, {order}, {w.site(i)}")
     if isinstance(a, Vector):
         return _atomic_parts(
             w, i, kind, op, (dest, address, a), f"{space}, {order}, {w.site(i)}, {op.upper()}"
@@ -236,7 +249,7 @@ def copy(w: Writer, i: Instruction) -> None:
 
 
 def nothing(w: Writer, i: Instruction) -> None:
-    """prefetch, discard and hints: they change no value."""
+    """prefetch and hints: they change no value."""
 
 
 def policy(w: Writer, i: Instruction) -> None:

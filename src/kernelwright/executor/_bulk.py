@@ -22,6 +22,8 @@ _TYPES = {
     "bf16": 10,
 }
 """Types of reductions by the numbers of `tensormap.replace`."""
+_ASYNC_TYPES = {"add": "u32 s32 u64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32"}
+"""What is added to shared memory of a cluster, by the operation; bits otherwise."""
 _FIELDS = (
     "global_address", "rank", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode", "box_dim", "global_dim",
     "global_stride", "element_stride",
@@ -52,9 +54,23 @@ def bulk(w: Writer, i: Instruction) -> None:
             raise refused(i)
     if mods.take("bulk_group"):
         return _out(w, i, mods, rank, reduces)
-    if reduces or not mods.take(_COMPLETES):
+    if not mods.take(_COMPLETES) or (reduces and rank):
         raise refused(i)
-    return _in(w, i, mods, rank)
+    return _reduced_in(w, i, mods) if reduces else _in(w, i, mods, rank)
+
+
+def _reduced_in(w: Writer, i: Instruction, mods: Modifiers) -> None:
+    """Out of a block's shared memory into the cluster's, added to what is there, with an mbarrier that is told."""
+    kind, op = mods.type(), mods.take(*_OPS)
+    spaces = mods.take("shared::cluster") and mods.take("shared::cta")
+    mods.done()
+    to, of, size, barrier = i.operands
+    if not spaces or not op or kind not in _ASYNC_TYPES.get(op, "b32").split():
+        raise refused(i)
+    w.headers.add("wide.h")
+    w.smallest["shared"] = min(w.smallest["shared"], 4)
+    given = f"{w.address(to)}, {w.address(of)}, {w.read(size, 'b32')}, {w.address(barrier)}"
+    w.emit(f"bulk_reduce(w, {w.mask}, {given}, {op.upper()}, {_TYPES[kind]}, {w.site(i)});")
 
 
 def _in(w: Writer, i: Instruction, mods: Modifiers, rank: int) -> None:
@@ -144,8 +160,7 @@ def reduce_async(w: Writer, i: Instruction) -> None:
     op = mods.take(*_OPS)
     mods.done()
     to, source, barrier = i.operands
-    known = {"add": "u32 s32 u64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32"}
-    if not op or kind not in known.get(op, "b32").split():
+    if not op or kind not in _ASYNC_TYPES.get(op, "b32").split():
         raise refused(i)
     w.smallest["shared"] = min(w.smallest["shared"], 4)
     c, site, value = C_TYPES[kind], w.site(i), w.read(source, kind)

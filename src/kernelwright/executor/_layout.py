@@ -97,6 +97,11 @@ class Layout:
             return None
         return self.globals[name], self._module.variables[name].size
 
+    def constants(self) -> list[tuple[int, int]]:
+        """Return the address and the bytes of each `.const` variable."""
+        held = [(at, self._module.variables[name]) for name, at in self.globals.items()]
+        return [(GLOBAL_BASE + at, v.size) for at, v in held if v.space == "const"]
+
     def shared_shadow(self, dynamic_bytes: int) -> bytes:
         """Return which bytes of the shared window may be touched."""
         shadow = bytearray(self.dynamic_start + dynamic_bytes + _SHARED_GAP)

@@ -3,6 +3,7 @@
 from ._arithmetic import Handler, flag, unsigned_of
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 from ._layout import LOCAL_BASE, PARAM_BASE, SHARED_BASE
+from ._wide import move as wide_move
 from ._writer import C_TYPES, Modifiers, Writer, both, refused
 
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -300,6 +301,8 @@ def move(w: Writer, i: Instruction) -> None:
     mods = Modifiers(i)
     kind = mods.type()
     mods.done()
+    if kind == "b128":
+        return wide_move(w, i)
     dest, source = i.operands
     if kind == "pred":
         return w.write(dest, w.predicate(source), kind)
@@ -374,9 +377,16 @@ def in_space(w: Writer, i: Instruction) -> None:
             w.emit("const b64 named = offset - splat<uint64_t>(uint64_t(w->cluster_rank + 1) << 24);")
             return w.write(dest, f"(lt<uint64_t>(offset, {whole}) | lt<uint64_t>(named, {whole}))", "pred")
         return w.write(dest, "lt<uint64_t>(offset, splat<uint64_t>(WINDOW))", "pred")
-    if space != "global":
+    if space not in {"global", "const"}:
         raise refused(i)
-    return w.write(dest, f"lt<uint64_t>({value}, splat<uint64_t>({PARAM_BASE}ull))", "pred")
+    within = [
+        f"lt<uint64_t>({value} - splat<uint64_t>({start}ull), splat<uint64_t>({size}ull))"
+        for start, size in w.layout.constants()
+    ]
+    constant = f"({' | '.join(within or ['Mask(0)'])})"
+    if space == "const":
+        return w.write(dest, constant, "pred")
+    return w.write(dest, f"lt<uint64_t>({value}, splat<uint64_t>({PARAM_BASE}ull)) & ~{constant}", "pred")
 
 
 def is_negated(operand: Operand) -> bool:

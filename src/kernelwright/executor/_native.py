@@ -34,6 +34,7 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     },
     "widths": {"widths": (("widths.cpp",), ("-O2",))},
     "atomics": {"atomics": (("atomics.cpp",), ("-O2",))},
+    "wide": {"wide": (("wide.cpp",), ("-O2",))},
     "async": {"async": (("async.cpp",), ("-O2",))},
     "pieces": {"pieces": (("wmma.cpp",), ("-O2",))},
     "copies": {
@@ -45,7 +46,7 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 }  # fmt: skip
 """The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call
 them. Files of a unit are compiled as one, since their headers take longer than most of them."""
-_NEEDS: Final = {"pieces": ("widths",), "copies": ("async",)}
+_NEEDS: Final = {"wide": ("widths",), "pieces": ("widths",), "copies": ("async",)}
 """What a part calls of others, which are loaded before it."""
 ENGINE: Final = "warps"
 """What every kernel needs."""
@@ -58,7 +59,7 @@ _COMMON_BYTES: Final = (4, 8)
 _HEADERS: Final = ("runtime.h", "lanes.h", "reals.h")
 """What the code of every kernel includes: the first, and by way of it the others."""
 _KERNEL_FLAGS: Final = ("-O2", f"-I{NATIVE}")
-_MORE_HEADERS: Final = ("tcgen05.h", "video.h")
+_MORE_HEADERS: Final = ("tcgen05.h", "video.h", "wide.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()

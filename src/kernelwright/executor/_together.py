@@ -53,20 +53,20 @@ def barrier(w: Writer, i: Instruction) -> None:
     op = mods.take("popc", "and", "or")
     mods.drop(_BARRIERS)
     mods.done()
-    if i.opcode == "barrier" and "aligned" not in i.modifiers and what != "sync":
-        raise refused(i)
+    by_itself = i.opcode == "barrier" and "aligned" not in i.modifiers
     if what in {"sync", "arrive"} and not op:
         operands = [_uniform(w, o) for o in i.operands]
         if len(operands) == 1:
             operands.append("0")
         waits = "true" if what == "sync" else "false"
-        by_itself = i.opcode == "barrier" and "aligned" not in i.modifiers
         others = "f.rest & f.stuck" if by_itself else "0"
         return w.emit(f"barrier(w, m, {operands[0]}, {operands[1]}, {waits}, {w.site(i)}, {others});")
     if what != "red" or not op or (kind == "pred") == (op == "popc"):
         raise refused(i)
     dest, which, *rest = i.operands
     threads = _uniform(w, rest[0]) if len(rest) == 2 else "0"
+    if by_itself:  # a warp waits as one here
+        w.emit(f"if (f.rest & f.stuck) stop(w, 6, {w.site(i)});")
     w.emit("uint32_t count = 0;")
     given = f"{_uniform(w, which)}, {threads}, RED_{op.upper()}, {w.predicate(rest[-1])}"
     w.emit(f"const Mask r = barrier_reduce(w, m, {given}, &count, {w.site(i)});")

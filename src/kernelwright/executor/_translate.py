@@ -35,18 +35,20 @@ from ._ir import (
     registers_in,
 )  # fmt: skip
 from ._layout import Layout, frame_of, parameter_offsets
+from ._wide import HANDLERS as WIDE
+from ._wide import HEADER as WIDE_HEADER
 from ._writer import Sites, Writer, refused, storage
 
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
     **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
-    **_video.HANDLERS, **_mma.HANDLERS,
+    **_video.HANDLERS, **_mma.HANDLERS, **WIDE,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
 _OF_PAIRS = {"add", "sub", "mul", "fma", "min", "max"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
-              "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
+              "prefetchu", "applypriority", "discard", "pmevent", "nanosleep", "stmatrix", "call",
               "setmaxnreg", "tensormap", "griddepcontrol"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
 
@@ -207,7 +209,11 @@ def _prologue(w: Writer, blocks: list[Block]) -> list[str]:
     for name, at in w.frame.offsets.items():
         lines.append(f"allow_local(w, m, frame + {at}, {w.function.variables[name].size});")
     for name, kind in w.function.registers.items():
-        if name in w.temporary or kind == "b128":  # which nothing that is executed reads or writes
+        if name in w.temporary:
+            continue
+        if kind == "b128":
+            if WIDE_HEADER in w.headers:
+                lines.append(f"b128 {w.name(name)} = {{zero<uint64_t>(), zero<uint64_t>()}};")
             continue
         c = storage(kind)
         lines.append(f"{c} {w.name(name)} = {'0' if c == 'Mask' else f'zero<uint{c[1:]}_t>()'};")

@@ -8,7 +8,7 @@ PTX, which the library carries. Host code is run in this process: give it source
 
 Covers: `<<<>>>`, cudaLaunchKernel(Ex), memory, symbols, streams, events, attributes, occupancy of CUDA's runtime.
 Does not cover: what `host/cudart.cpp` does not define (graphs, textures, IPC), the driver's API, vendor libraries. They
-are refused by name and line when it is built.
+are refused by name and line when it is built, and `dlopen`, by which a program would load the driver, too.
 """
 
 import ctypes
@@ -33,6 +33,8 @@ _COMPILE_S: Final = 180.0
 _VENDOR: Final = re.compile(
     r"_*(cuda[A-Z]|cu[A-Z]|cublas|cudnn|cufft|curand|cusparse|cusolver|nvrtc|nccl|nvshmem)"
 )
+_LOADS: Final = ("dlopen", "dlmopen")
+"""What host code loads the driver by, or what else is not here, when it runs."""
 _NEWEST: Final = re.compile(
     r"wgmma|setmaxnreg|cp\.async\.bulk|tensormap|CUtensorMap|fence\.proxy|cluster|barrier_arrive_tx"
 )
@@ -134,14 +136,18 @@ def target_for(text: str) -> str:
 
 
 def unknown_calls(library: Path, sources: Mapping[str, str]) -> str:
-    """Say what of CUDA's a library calls that is not executed, with its line; empty where there is nothing.
+    """Say what of CUDA's a library calls, or what it loads libraries by, that is not executed, with its line.
 
     Args:
         library: A built library; its file is read, it is not loaded.
         sources: The text of each file, by name.
+
+    Returns:
+        A sentence; nothing where all is executed.
     """
     known = _cudart.functions()
-    missing = sorted(n for n in imported_names(library) if _VENDOR.match(n) and n not in known)
+    named = imported_names(library)
+    missing = sorted(n for n in named if (_VENDOR.match(n) and n not in known) or n in _LOADS)
     if not missing:
         return ""
     return "not executed: " + ", ".join(f"{name}{_place_of(name, sources)}" for name in missing)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bulk.h"
+#include "wide.h"
 
 namespace kw {
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
@@ -91,6 +92,23 @@ void store_async(Warp* w, Mask m, const b64& to, const b64& barrier, int words, 
 // red.async: what it changes is changed at once, as an atomic operation; its bytes count when somebody waits for them.
 void reduced_async(Warp* w, Mask m, const b64& barrier, uint32_t bytes, uint32_t site) {
   KW_EACH_LANE(i, m) bulk_issue(w, int(i), Transaction{0, bytes, site, 0, {}}, barrier.at(i));
+  tick(w);
+}
+
+// The same of whole pieces of shared memory, which the mbarrier's block receives.
+void bulk_reduce(Warp* w, Mask m, const b64& to, const b64& from, const b32& bytes, const b64& barrier, int op, int type, uint32_t site) {
+  KW_EACH_LANE(i, m) {
+    uint32_t n = bytes.at(i), there, told, offset;
+    if (n % 16 || to.at(i) % 16 || from.at(i) % 16) { note(w, MISALIGNED, site, int(i), to.at(i), 16, SHARED, 0); continue; }
+    if (owner_of(w, to.at(i), &there) != owner_of(w, barrier.at(i), &told)) { note(w, BLOCK_ENDED, site, int(i), to.at(i), 4, SHARED, 0); continue; }
+    if (owner_of(w, from.at(i), &offset) != w->block) { note(w, OUT_OF_BOUNDS, site, int(i), from.at(i), n, SHARED, 0); continue; }
+    std::vector<uint8_t> data(n);
+    check_proxy(w, int(i), from.at(i), n, site);
+    bulk_read(w, int(i), site, from.at(i), SHARED, n, 16, data.data());
+    count_bulk(w, site, n, false);
+    reduce_elements(w, int(i), site, to.at(i), data.data(), n, op, type, CLUSTER);
+    bulk_issue(w, int(i), Transaction{0, n, site, 0, {}}, barrier.at(i));
+  }
   tick(w);
 }
 

@@ -13,5 +13,5 @@ void count_bulk(Warp* w, uint32_t site, uint32_t bytes, bool global);
 void bulk_left(Warp* w);    // at the end of a warp
 void tensor_left(Warp* w);  // likewise, of tensor memory
 uint64_t of_rank(uint64_t address, int rank);
-void reduce_elements(Warp* w, int lane, uint32_t site, uint64_t to, const uint8_t* data, uint32_t bytes, int op, int type);
+void reduce_elements(Warp* w, int lane, uint32_t site, uint64_t to, const uint8_t* data, uint32_t bytes, int op, int type, Space s = GLOBAL);
 }  // namespace kw

@@ -229,10 +229,10 @@ template <class H> void reduce_half(uint8_t* at, const uint8_t* data, int op) {
 }
 }  // namespace
 
-void reduce_elements(Warp* w, int lane, uint32_t site, uint64_t to, const uint8_t* data, uint32_t bytes, int op, int type) {
+void reduce_elements(Warp* w, int lane, uint32_t site, uint64_t to, const uint8_t* data, uint32_t bytes, int op, int type, Space s) {
   uint32_t each = uint32_t(bytes_of(type));
   for (uint32_t at = 0; each && at < bytes; at += each) {
-    uint8_t* p = reach({w, lane, true, STRONG, false, site, each, to + at, nullptr, nullptr}, GLOBAL, true, nullptr);
+    uint8_t* p = reach({w, lane, true, STRONG, s != GLOBAL, site, each, to + at, nullptr, nullptr}, s, true, nullptr);
     if (!p) continue;
     switch (type) {
       case U32: reduce_one<uint32_t>(p, data + at, op); break;
