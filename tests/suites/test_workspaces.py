@@ -1,0 +1,81 @@
+import pytest
+
+from kernelwright.errors import TaskError
+from kernelwright.records import Split
+from kernelwright.suites import get_suite, setup
+from kernelwright.suites.rules.autokernel import verdict
+from kernelwright.testing import SuiteConformance, made_up_checkout
+
+SCALED = "import random\n\nimport torch\n\n\ndef kernel_fn(x, weight):\n    return torch.tanh(x) * weight\n"
+
+
+class TestAutoKernel(SuiteConformance):
+    def suite(self):
+        return get_suite("autokernel")
+
+    def checkout(self, folder):
+        return made_up_checkout("autokernel", folder)
+
+    def right(self, text):
+        return "import torch\n\n\ndef kernel_fn(**x):\n    a, b = x.values()\n    return WHAT\n".replace(
+            "WHAT", "torch.tanh(a) * b if 'x' in x else a @ b"
+        )
+
+    def wrong(self, text):
+        return self.right(text).replace("return ", "return 1.01 * (").replace("@ b\n", "@ b) + 0.01\n")
+
+    @pytest.mark.long
+    def test_its_own_rules_tell_right_from_wrong(self, tmp_path):
+        super().test_its_own_rules_tell_right_from_wrong(tmp_path)
+
+    def test_a_workspace_is_judged_at_the_sizes_of_its_model(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problems = self.suite().problems(data)
+        assert [p.name for p in problems] == ["scaled", "product", "workspace/kernel_scaled_1"]
+        with setup(self.suite(), data) as given:
+            for problem, shape in ((problems[0], (64, 128)), (problems[2], (24, 40))):
+                with given.task(problem) as task:
+                    assert tuple(task.split(Split.SEARCH)[0].arguments[0].shape) == shape
+
+    @pytest.mark.parametrize(
+        ("change", "stage"),
+        [
+            ("", ""),
+            ("* (x.dtype is torch.float32)", "smoke"),
+            ("* (x.shape[0] < 60)", "sizes"),
+            ("* (x.abs().max() < 100)", "hard"),
+            ("+ random.random() * 5e-4 * (x.dtype is torch.float16)", "repeats"),
+            ("* (x.shape[1] != 33)", "edges"),
+        ],
+    )
+    def test_each_of_its_stages_finds_what_it_looks_for(self, tmp_path, change, stage):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        kernel = SCALED.replace("* weight\n", f"* weight {change}\n")
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            script = self.suite().script(task, kernel, data, problem)
+        found = verdict({**script.given, "globals": {}})
+        assert found["status"] == ("wrong" if stage else "correct")
+        assert found.get("message", "").partition(":")[0] == stage
+
+    def test_the_file_that_an_agent_edits_is_the_kernel_of_its_type(self, tmp_path):
+        data = self.checkout(tmp_path / "here")
+        edited = tmp_path / "kernel.py"
+        edited.write_text('KERNEL_TYPE = "product"\n')
+        assert self.suite().candidates(tmp_path, self.suite().problems(data)) == {"product": edited}
+
+    def test_kernels_for_a_gpu_are_called_by_the_names_of_arguments(self, tmp_path):
+        data = self.checkout(tmp_path)
+        kernel = tmp_path / "scaled.py"
+        kernel.write_text(
+            SCALED.replace("(x, weight)", "(weight, x)").replace(
+                "    return", "    assert x.is_cuda\n    return"
+            )
+        )
+        problem = self.suite().problems(data)[0]
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            made = self.suite().candidate(task, kernel)
+            assert made.style == "function" and "kernel_fn(x=x, weight=weight)" in made.sources[0].text
+            kernel.write_text("x = 1\n")
+            with pytest.raises(TaskError, match="defines no 'kernel_fn'"):
+                self.suite().candidate(task, kernel)
