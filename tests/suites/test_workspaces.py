@@ -4,6 +4,7 @@ from kernelwright.errors import TaskError
 from kernelwright.records import Split
 from kernelwright.suites import get_suite, setup
 from kernelwright.suites.rules.autokernel import verdict
+from kernelwright.suites.rules.fastkernels import verdict as verdict_in_model
 from kernelwright.testing import SuiteConformance, made_up_checkout
 
 SCALED = "import random\n\nimport torch\n\n\ndef kernel_fn(x, weight):\n    return torch.tanh(x) * weight\n"
@@ -60,9 +61,10 @@ class TestAutoKernel(SuiteConformance):
 
     def test_the_file_that_an_agent_edits_is_the_kernel_of_its_type(self, tmp_path):
         data = self.checkout(tmp_path / "here")
-        edited = tmp_path / "kernel.py"
+        edited = tmp_path / "there" / "kernel.py"
+        edited.parent.mkdir()
         edited.write_text('KERNEL_TYPE = "product"\n')
-        assert self.suite().candidates(tmp_path, self.suite().problems(data)) == {"product": edited}
+        assert self.suite().candidates(edited.parent, self.suite().problems(data)) == {"product": edited}
 
     def test_kernels_for_a_gpu_are_called_by_the_names_of_arguments(self, tmp_path):
         data = self.checkout(tmp_path)
@@ -79,3 +81,54 @@ class TestAutoKernel(SuiteConformance):
             kernel.write_text("x = 1\n")
             with pytest.raises(TaskError, match="defines no 'kernel_fn'"):
                 self.suite().candidate(task, kernel)
+
+
+class TestFastKernels(SuiteConformance):
+    def suite(self):
+        return get_suite("fastkernels")
+
+    def checkout(self, folder):
+        return made_up_checkout("fastkernels", folder)
+
+    def right(self, text):
+        return text
+
+    def wrong(self, text):
+        return text.replace("self.bias)\n", "self.bias) * 1.01\n").replace("return x\n", "return x * 1.01\n")
+
+    @pytest.mark.long
+    def test_its_own_rules_tell_right_from_wrong(self, tmp_path):
+        super().test_its_own_rules_tell_right_from_wrong(tmp_path)
+
+    def test_a_kernel_takes_an_operators_place_in_its_architecture(self, tmp_path):
+        data = self.checkout(tmp_path / "here")
+        problems = self.suite().problems(data)
+        assert [p.name for p in problems] == ["dlrmv2/L1/linear", "dlrmv2/L2/mlp"]
+        kernel = tmp_path / "kernels" / "L1" / "linear.py"
+        kernel.parent.mkdir(parents=True)
+        text = (data / problems[0].file).read_text()
+        kernel.write_text(text)
+        assert self.suite().candidates(tmp_path / "kernels", problems) == {"dlrmv2/L1/linear": kernel}
+        near = text.replace("self.bias)\n", "self.bias) * 1.0004\n")
+        at_one_place = near.replace("* 1.0004", "* (1 + 0.01 * (self.bias.numel() == 1))")
+        with setup(self.suite(), data) as given, given.task(problems[0]) as task:
+            made = self.suite().candidate(task, kernel)
+            assert (made.style, made.entry) == ("module", "entry.py:ModelNew")
+            found = [
+                verdict_in_model({**self.suite().script(task, one, data, problems[0]).given, "globals": {}})
+                for one in (text, near, at_one_place)
+            ]
+            kernel.write_text("class Other: ...\n")
+            with pytest.raises(TaskError, match="defines no class 'Linear'"):
+                self.suite().candidate(task, kernel)
+        assert [one["status"] for one in found] == ["correct", "wrong", "wrong"]
+        assert found[1]["message"].startswith("the model drifts")
+        assert found[2]["message"] == "net.top.layers.1 differs"
+
+    def test_operators_that_a_kernel_imports_are_those_of_the_architecture(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[1]
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            script = self.suite().script(task, (data / problem.file).read_text(), data, problem)
+        assert "from kw_zoo import Linear" in script.given["submission"]
+        assert verdict_in_model({**script.given, "globals": {}})["status"] == "correct"

@@ -193,7 +193,8 @@ class AutoKernel:
             "reference": reference_text(task), "submission": candidate, "names": _names_of(task),
             "sizes": kind.sizes, "edges": kind.edges, "dtypes": kind.dtypes, "tolerances": kind.tolerances,
             "size": {axis: workload.axes.get(axis, n) for axis, n in _size_in(task).items()},
-            "dtype": next(a.dtype for a in workload.arguments if isinstance(a, TensorSpec)), "timed": self.rules.timed, "seed": self.rules.seed,
+            "dtype": next(a.dtype for a in workload.arguments if isinstance(a, TensorSpec)),
+            "timed": self.rules.timed, "seed": self.rules.seed,
         }  # fmt: skip
         return Script("autokernel", given, LIMIT_S)
 
