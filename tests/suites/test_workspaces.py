@@ -3,6 +3,8 @@ import pytest
 from kernelwright.errors import TaskError
 from kernelwright.records import Split
 from kernelwright.suites import get_suite, setup
+from kernelwright.suites.autokernel import kinds_in
+from kernelwright.suites.fastkernels import alone
 from kernelwright.suites.rules.autokernel import verdict
 from kernelwright.suites.rules.fastkernels import verdict as verdict_in_model
 from kernelwright.testing import SuiteConformance, made_up_checkout
@@ -29,6 +31,7 @@ class TestAutoKernel(SuiteConformance):
     def test_its_own_rules_tell_right_from_wrong(self, tmp_path):
         super().test_its_own_rules_tell_right_from_wrong(tmp_path)
 
+    @pytest.mark.long
     def test_a_workspace_is_judged_at_the_sizes_of_its_model(self, tmp_path):
         data = self.checkout(tmp_path)
         problems = self.suite().problems(data)
@@ -53,9 +56,16 @@ class TestAutoKernel(SuiteConformance):
         data = self.checkout(tmp_path)
         problem = self.suite().problems(data)[0]
         kernel = SCALED.replace("* weight\n", f"* weight {change}\n")
-        with setup(self.suite(), data) as given, given.task(problem) as task:
-            script = self.suite().script(task, kernel, data, problem)
-        found = verdict({**script.given, "globals": {}})
+        text = self.suite().target(data, problem, tmp_path).read_text()
+        kind = kinds_in((data / "bench.py").read_text())["scaled"]
+        found = verdict(
+            {
+                "files": [{"name": "reference", "text": (data / "reference.py").read_text()}], "reference": text,
+                "submission": kernel, "sizes": kind.sizes, "edges": kind.edges, "dtypes": kind.dtypes,
+                "tolerances": kind.tolerances, "size": kind.sizes[0][1], "dtype": "float32", "timed": 1, "seed": 42,
+                "globals": {},
+            }
+        )  # fmt: skip
         assert found["status"] == ("wrong" if stage else "correct")
         assert found.get("message", "").partition(":")[0] == stage
 
@@ -66,6 +76,7 @@ class TestAutoKernel(SuiteConformance):
         edited.write_text('KERNEL_TYPE = "product"\n')
         assert self.suite().candidates(edited.parent, self.suite().problems(data)) == {"product": edited}
 
+    @pytest.mark.long
     def test_kernels_for_a_gpu_are_called_by_the_names_of_arguments(self, tmp_path):
         data = self.checkout(tmp_path)
         kernel = tmp_path / "scaled.py"
@@ -100,6 +111,7 @@ class TestFastKernels(SuiteConformance):
     def test_its_own_rules_tell_right_from_wrong(self, tmp_path):
         super().test_its_own_rules_tell_right_from_wrong(tmp_path)
 
+    @pytest.mark.long
     def test_a_kernel_takes_an_operators_place_in_its_architecture(self, tmp_path):
         data = self.checkout(tmp_path / "here")
         problems = self.suite().problems(data)
@@ -109,26 +121,43 @@ class TestFastKernels(SuiteConformance):
         text = (data / problems[0].file).read_text()
         kernel.write_text(text)
         assert self.suite().candidates(tmp_path / "kernels", problems) == {"dlrmv2/L1/linear": kernel}
-        near = text.replace("self.bias)\n", "self.bias) * 1.0004\n")
-        at_one_place = near.replace("* 1.0004", "* (1 + 0.01 * (self.bias.numel() == 1))")
         with setup(self.suite(), data) as given, given.task(problems[0]) as task:
             made = self.suite().candidate(task, kernel)
             assert (made.style, made.entry) == ("module", "entry.py:ModelNew")
-            found = [
-                verdict_in_model({**self.suite().script(task, one, data, problems[0]).given, "globals": {}})
-                for one in (text, near, at_one_place)
-            ]
             kernel.write_text("class Other: ...\n")
             with pytest.raises(TaskError, match="defines no class 'Linear'"):
                 self.suite().candidate(task, kernel)
-        assert [one["status"] for one in found] == ["correct", "wrong", "wrong"]
-        assert found[1]["message"].startswith("the model drifts")
-        assert found[2]["message"] == "net.top.layers.1 differs"
 
+    def judged(self, data, problem, folder, kernel):
+        text = self.suite().target(data, problem, folder).read_text()
+        names = ["MLP"] if problem.name.endswith("mlp") else ["Linear"]
+        return verdict_in_model(
+            {
+                "reference": text, "submission": alone(kernel), "names": names, "seed": 0, "trials": 1,
+                "timed": 1, "tolerance": 1e-3, "globals": {},
+            }
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("by", "said"),
+        [
+            pytest.param("", "", marks=pytest.mark.long),
+            ("* 1.0004", "the model drifts"),
+            ("* (1 + 0.01 * (self.bias.numel() == 1))", "net.top.layers.1 differs"),
+        ],
+    )
+    def test_a_place_or_the_model_tells_a_wrong_kernel(self, tmp_path, by, said):
+        data = self.checkout(tmp_path)
+        problem = self.suite().problems(data)[0]
+        kernel = (data / problem.file).read_text().replace("self.bias)\n", f"self.bias) {by}\n")
+        found = self.judged(data, problem, tmp_path, kernel)
+        assert found["status"] == ("wrong" if said else "correct")
+        assert found.get("message", "").startswith(said)
+
+    @pytest.mark.long
     def test_operators_that_a_kernel_imports_are_those_of_the_architecture(self, tmp_path):
         data = self.checkout(tmp_path)
         problem = self.suite().problems(data)[1]
-        with setup(self.suite(), data) as given, given.task(problem) as task:
-            script = self.suite().script(task, (data / problem.file).read_text(), data, problem)
-        assert "from kw_zoo import Linear" in script.given["submission"]
-        assert verdict_in_model({**script.given, "globals": {}})["status"] == "correct"
+        text = (data / problem.file).read_text()
+        assert "from kw_zoo import Linear" in alone(text)
+        assert self.judged(data, problem, tmp_path, text)["status"] == "correct"
