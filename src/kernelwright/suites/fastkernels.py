@@ -92,12 +92,6 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "self.net(*inputs).logits",
         _IMAGE,
     ),
-    "dinov3": Architecture(
-        "DINOv3Model",
-        "DINOv3Model(patch_size=8, embed_dim=64, depth=2, num_heads=4, init_values=0.5)",
-        "self.net(*inputs)",
-        _IMAGE,
-    ),
     "dlrmv2": Architecture(
         "DLRMv2",
         "DLRMv2(DLRMv2Config(num_embeddings_per_feature=[64] * 4, embedding_dim=16, bottom_mlp_dims=[32, 16], "
@@ -111,15 +105,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "self.net(*inputs)",
         _IMAGE,
     ),
-    "swinv2": Architecture(
-        "SwinV2Model",
-        "SwinV2Model(embed_dim=32, depths=(1, 1), num_heads=(2, 4), window_size=4, default_resolution=32, "
-        "pretrained_window_sizes=(0, 0), num_classes=10)",
-        "self.net(*inputs)",
-        _IMAGE,
-    ),
 }
-"""By the name of its file in L4: those that need no package but torch to be built and called."""
+"""By the name of its file in L4: those that need no package but torch, and keep their weights in a call."""
 
 
 class FastKernels(ModuleForm):
