@@ -32,6 +32,7 @@ from ._shared_reads import unwritten_shared
 
 _LOOKS = re.compile(r"%(?:clock\w*|globaltimer\w*|n?smid|n?warpid|gridid|envreg\d+|pm\d+)\b")
 _TRIED, _LEAST, _FAULTS, _REPLAY_S = 24, 4, 2, 300.0
+_BY_ADDRESS = "cudaLaunchKernel"
 _UNTIMED = "right where it is executed, on the harness's calls and {} others; nothing here can time it"
 
 
@@ -72,7 +73,12 @@ def judged_by_calls(how: Harness, files: Mapping[str, str], path: str, own: str,
     """
     names = called_of(files, path, own)
     if not names:
-        return _unknown("its harness calls nothing of it by name")
+        how_else = (
+            " but by cudaLaunchKernel, whose arguments have no types"
+            if _BY_ADDRESS in "".join(files.values())
+            else ""
+        )
+        return _unknown(f"its harness calls nothing of it by name{how_else}")
     calls = calls_in(_kept(how, tuple({**keeping(files, path, names), path: own}.items())))
     if not calls:
         return _unknown(

@@ -26,6 +26,11 @@ def definitions(
     return found
 
 
+def needed(homes: Mapping[str, Path], module: str, name: str) -> dict[tuple[str, str], ast.stmt]:
+    """Return the statements that define a name and all that it needs, by module and name; what is needed first."""
+    return dict(_needed(homes, module, name, set()))
+
+
 def _needed(
     homes: Mapping[str, Path], module: str, name: str, seen: set[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], ast.stmt]]:
@@ -37,7 +42,7 @@ def _needed(
     statements = ast.parse(file.read_text()).body if file.is_file() else []
     for node in statements:
         match node:
-            case ast.ImportFrom(module=str(source), names=aliases):
+            case ast.ImportFrom(names=aliases) if source := _source(module, node):
                 for alias in (a for a in aliases if (a.asname or a.name) == name):
                     if source.partition(".")[0] in homes:
                         yield from _needed(homes, source, alias.name, seen)
@@ -54,6 +59,17 @@ def _needed(
                 yield (module, name), node
             case _:
                 continue
+
+
+def _source(module: str, node: ast.ImportFrom) -> str:
+    """Return the module that an import names, from where it stands.
+
+    Example:
+        >>> [_source("a.b.c", ast.parse(text).body[0]) for text in ("from ..d import e", "from c import d")]
+        ['a.d', 'c']
+    """
+    home = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*home, *([node.module] if node.module else [])])
 
 
 def _defined(node: _Statement) -> set[str]:
