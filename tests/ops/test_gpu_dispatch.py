@@ -131,11 +131,11 @@ WITH_FORMS = sorted(path.parent.name for path in Path(ops.__file__).parent.glob(
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.needs("triton")
-@pytest.mark.parametrize("family", [f for f in WITH_FORMS if f not in ("optim", "conv", "gemm")])
-def test_forms_are_right_in_the_interpreter(family):
+@pytest.mark.parametrize("which", [("--share", "0", "8"), ("--only-special",)], ids=["cases", "special"])
+@pytest.mark.parametrize("family", [f for f in WITH_FORMS if f != "optim"])
+def test_forms_are_right_in_the_interpreter(family, which):
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu._ops.right", family, "--device", "cpu", "--seconds", "900", "--share",
-         "0", "8"],
+        [sys.executable, "-m", "benchmarks.gpu._ops.right", family, "--device", "cpu", "--seconds", "900", *which],
         env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=1000,
     )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines()]

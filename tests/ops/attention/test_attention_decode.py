@@ -161,6 +161,9 @@ def test_groups_give_back_what_they_keep_within_half_a_step(bits):
     top = x.double().abs().unflatten(-1, (2, 64)).amax(-1).repeat_interleave(64, -1)
     assert bool((step * (2 ** (bits - 1) - 1) <= 1.01 * top).all())
     assert not whole(*quantize(torch.zeros(3, 64), bits, 32)).any()
+    empty, none = quantize(torch.zeros(0, 3, 64), bits, 32)
+    assert empty.shape == (0, 3, 64 * bits // 8)
+    assert none.shape == (0, 3, 2)
 
 
 def test_int8_gives_back_what_it_keeps():

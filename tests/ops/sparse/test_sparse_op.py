@@ -67,6 +67,25 @@ def test_a_sparse_matrix_times_a_dense_one(size, width, index):
     torch.testing.assert_close(sparse.spmm(a, x).double(), dense(a) @ x.double(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_row_times_a_vector_takes_nothing_of_its_neighbours(alike, index):
+    each = torch.full((200,), 5) if alike else torch.randint(0, 10, (200,))
+    crow = torch.cat((torch.zeros(1), each.cumsum(0))).to(index)
+    col, values = torch.randint(9, (int(crow[-1]),), dtype=index), torch.randn(int(crow[-1]))
+    values[crow[50] : crow[51]] = torch.nan
+    x = torch.randn(9, 1)
+    a = torch.sparse_csr_tensor(crow, col, values, (200, 9), check_invariants=False)
+    found, exact = sparse.spmm(a, x), reference.spmm(crow.long(), col.long(), values.double(), x.double())
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-5, equal_nan=True)
+    for place in (0, len(col) // 2, len(col) - 1):
+        wrong_col = col.clone()
+        wrong_col[place] = 9
+        broken = torch.sparse_csr_tensor(crow, wrong_col, values, (200, 9), check_invariants=False)
+        with pytest.raises(ValueError, match="col is out of range"):
+            sparse.spmm(broken, x)
+
+
 @pytest.mark.parametrize("width", [70, 256, 300])
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_some_rows_of_a_band_meet_all_columns_in_turn(width, shuffled):

@@ -31,9 +31,6 @@ class Cases:
     no_infinity: Sequence[str] = ()
     """Arguments in which special values are NaN alone: an infinite factor gives another answer in each order of
     products and sums, NaN the same."""
-    undefined: Mapping[str, str] = field(default_factory=dict)
-    """Arguments in which NaN and infinities have no defined answer, and why. Others are called with them
-    (`api.special_values`), whatever their regimes."""
     contract: Mapping[str, object] = field(default_factory=dict)
     """Fields of the `Contract` that differ from its defaults."""
 

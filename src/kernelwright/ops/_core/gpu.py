@@ -114,6 +114,21 @@ def say(said: set[str], op: str, why: str, stacklevel: int) -> None:
         )
 
 
+def precision(exact: bool) -> str:
+    """Return Triton's `input_precision` of products of float32: about as exact as float32, or in TF32.
+
+    Three products of TF32 do for the former; Triton has neither for all of AMD's GPUs. Products of 16 bits are not
+    touched by it.
+
+    Example:
+        >>> precision(True)
+        'tf32x3'
+    """
+    if torch.version.hip is not None:
+        return "ieee"
+    return "tf32x3" if exact else "tf32"
+
+
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return a @ b in float32: on a GPU torch adds products of 16 bits up in it.
 

@@ -53,7 +53,7 @@ def quantize(x: T, bits: int = 8, group: int | None = None) -> tuple[T, T]:
             _NAME, "group", group, f"{BLOCK} or a power of two of it that divides the {x.shape[-1]} columns"
         )
     most = 2 ** (bits - 1) - 1
-    parts = x.reshape(*x.shape[:-1], -1, group)
+    parts = x.reshape(*x.shape[:-1], x.shape[-1] // group, group)
     scales = _up(parts.abs().amax(-1).float() / most)
     codes = _codes(parts, scales.float()[..., None], most).flatten(-2)
     return (_packed(codes), scales) if bits == 4 else (codes, scales)
@@ -72,5 +72,5 @@ def _up(x: T) -> T:
 
 def _packed(codes: T) -> T:
     """Return codes of -8 to 7 two a byte, by blocks."""
-    pairs = (codes + 8).to(torch.uint8).reshape(*codes.shape[:-1], -1, 2, BLOCK // 2)
+    pairs = (codes + 8).to(torch.uint8).reshape(*codes.shape[:-1], codes.shape[-1] // BLOCK, 2, BLOCK // 2)
     return (pairs[..., 0, :] | pairs[..., 1, :] << 4).flatten(-2)

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .._core.gpu import FLOATS, GpuForm
+from .._core.gpu import FLOATS, GpuForm, precision
 
 _MOST_RANGES = 4
 _LONG = 128
@@ -50,7 +50,7 @@ def with_odd(acc, p, seen, values):
 @triton.jit
 def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, position, keys, inner, columns, k_row, v_row,
            scale, cap, slope, MASKED: tl.constexpr, SLOT: tl.constexpr, CAP: tl.constexpr, SLOPES: tl.constexpr,
-           EXACT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
+           PRECISION: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
     """Fold keys from `first` up to `last` into rows; with MASKED those that a row sees and no earlier range has.
 
     SLOT is the number of ranges before this one, -1 where nothing is hidden but what is not there.
@@ -62,7 +62,7 @@ def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, positi
             k + key[None, :].to(tl.int64) * k_row + i[:, None],
             mask=(key < keys)[None, :] & (i < inner)[:, None], other=0.0,
         )  # fmt: skip
-        s = tl.dot(left, right, input_precision="tf32x3" if EXACT else None)
+        s = tl.dot(left, right, input_precision=PRECISION)
         s = changed(s, scale, cap, slope, position[:, None] - key[None, :], CAP, SLOPES)
         if MASKED:
             seen = (key[None, :] >= begin[:, None]) & (key[None, :] < end[:, None])
@@ -86,7 +86,7 @@ def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, positi
             if tl.max(odd.to(tl.int32)) > 0:
                 acc = with_odd(acc, p, seen, values)
             values = tl.where(odd, 0.0, values)
-        acc = tl.dot(p.to(values.dtype), values, acc, input_precision="tf32x3" if EXACT else None)
+        acc = tl.dot(p.to(values.dtype), values, acc, input_precision=PRECISION)
         high = higher
     return acc, total, high
 
@@ -115,8 +115,8 @@ def finish(acc, total, high, sink, lse, out, place, own, columns, SINKS: tl.cons
 @triton.jit
 def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_item, k_head, k_row, v_item, v_head,
             v_row, r_item, r_head, heads, each, rows, keys, inner, columns, scale, cap, MANY: tl.constexpr,
-            SINKS: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, EXACT: tl.constexpr, BLOCK_M: tl.constexpr,
-            BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
+            SINKS: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, PRECISION: tl.constexpr,
+            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
     """Compute a tile of rows of a head; the last tiles, which see most of a causal mask, begin first."""
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     head, item = tl.program_id(1) % heads, (tl.program_id(1) // heads).to(tl.int64)
@@ -139,11 +139,11 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
     if MANY == 0:
         whole = keys // BLOCK_N * BLOCK_N
         acc, total, high = stream(acc, total, high, left, k, v, ranges, row, row, 0, whole, position, keys, inner,
-                                  columns, k_row, v_row, scale, cap, slope, False, 0, CAP, SLOPES, EXACT, BLOCK_N,
+                                  columns, k_row, v_row, scale, cap, slope, False, 0, CAP, SLOPES, PRECISION, BLOCK_N,
                                   BLOCK_I, BLOCK_C)  # fmt: skip
         acc, total, high = stream(acc, total, high, left, k, v, ranges, row * 0, row * 0 + keys, whole, keys, position,
-                                  keys, inner, columns, k_row, v_row, scale, cap, slope, True, -1, CAP, SLOPES, EXACT,
-                                  BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
+                                  keys, inner, columns, k_row, v_row, scale, cap, slope, True, -1, CAP, SLOPES,
+                                  PRECISION, BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
     mine = (
         ranges
         + item * r_item
@@ -162,12 +162,12 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
             until = tl.maximum(tl.min(end, 0) // BLOCK_N * BLOCK_N, middle)
             acc, total, high = stream(acc, total, high, left, k, v, mine, begin, end, first, tl.minimum(middle, last),
                                       position, keys, inner, columns, k_row, v_row, scale, cap, slope, True, 0, CAP,
-                                      SLOPES, EXACT, BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
+                                      SLOPES, PRECISION, BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
             acc, total, high = stream(acc, total, high, left, k, v, mine, begin, end, middle, until, position, keys,
-                                      inner, columns, k_row, v_row, scale, cap, slope, False, 0, CAP, SLOPES, EXACT,
+                                      inner, columns, k_row, v_row, scale, cap, slope, False, 0, CAP, SLOPES, PRECISION,
                                       BLOCK_N, BLOCK_I, BLOCK_C)  # fmt: skip
         acc, total, high = stream(acc, total, high, left, k, v, mine, begin, end, until, last, position, keys, inner,
-                                  columns, k_row, v_row, scale, cap, slope, True, slot, CAP, SLOPES, EXACT, BLOCK_N,
+                                  columns, k_row, v_row, scale, cap, slope, True, slot, CAP, SLOPES, PRECISION, BLOCK_N,
                                   BLOCK_I, BLOCK_C)  # fmt: skip
     place = (item * heads + head) * rows + row
     finish(acc, total, high, sinks + head, lse, out, place, own, columns, SINKS, BLOCK_C)
@@ -184,7 +184,8 @@ def _sizes(inner, columns, exact):
         tile, warps, stages = (128, 64) if wide <= 128 else (128, 32), 8, 3 if wide <= 128 else 2
     return {
         "BLOCK_M": tile[0], "BLOCK_N": tile[1], "BLOCK_I": max(16, triton.next_power_of_2(inner)),
-        "BLOCK_C": max(16, triton.next_power_of_2(columns)), "EXACT": exact, "num_warps": warps, "num_stages": stages,
+        "BLOCK_C": max(16, triton.next_power_of_2(columns)), "PRECISION": precision(exact), "num_warps": warps,
+        "num_stages": stages,
     }  # fmt: skip
 
 

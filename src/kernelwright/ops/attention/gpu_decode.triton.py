@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .._core.gpu import FLOATS, GpuForm
+from .._core.gpu import FLOATS, GpuForm, precision
 from ._cache import columns_of
 from .gpu_triton import _LN2, _LOG2E, changed
 
@@ -30,7 +30,7 @@ def spread(cache, scales, place, column, by, columns, there, NIBBLES: tl.constex
 def share(q, k, v, lengths, pages, k_scales, v_scales, slopes, acc_out, high_out, total_out, q_item, q_head, k_page,
           k_slot, k_group, v_page, v_slot, v_group, count, size, listed, heads, inner, columns, window, scale, cap,
           PAGED: tl.constexpr, SCALED: tl.constexpr, K_GROUP: tl.constexpr, V_GROUP: tl.constexpr,
-          NIBBLES: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, EXACT: tl.constexpr, EACH: tl.constexpr,
+          NIBBLES: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, PRECISION: tl.constexpr, EACH: tl.constexpr,
           PARTS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_I: tl.constexpr,
           BLOCK_C: tl.constexpr):  # fmt: skip
     """Fold one part of an item's positions into the heads of a group, which share keys and values."""
@@ -70,10 +70,10 @@ def share(q, k, v, lengths, pages, k_scales, v_scales, slopes, acc_out, high_out
             keys = spread(
                 k, k_scales, at[None, :], i[:, None], by[None, :], inner, there[None, :], NIBBLES, K_GROUP
             )
-            s = tl.dot(left.to(tl.float32), keys, input_precision="tf32x3" if EXACT else "tf32")
+            s = tl.dot(left.to(tl.float32), keys, input_precision=PRECISION)
         else:
             keys = tl.load(k + at[None, :] + i[:, None], mask=there[None, :] & (i < inner)[:, None], other=0)
-            s = tl.dot(left, keys.to(left.dtype), input_precision="tf32x3" if EXACT else None)
+            s = tl.dot(left, keys.to(left.dtype), input_precision=PRECISION)
         if SCALED:
             s *= tl.load(k_scales + by, mask=there, other=0.0)[None, :]
         s = changed(s, scale, cap, slope[:, None], (length - 1 - key)[None, :], CAP, SLOPES)
@@ -92,14 +92,12 @@ def share(q, k, v, lengths, pages, k_scales, v_scales, slopes, acc_out, high_out
             values = spread(
                 v, v_scales, at[:, None], c[None, :], by[:, None], columns, there[:, None], NIBBLES, V_GROUP
             )
-            acc = tl.dot(p, values, acc, input_precision="tf32x3" if EXACT else "tf32")
+            acc = tl.dot(p, values, acc, input_precision=PRECISION)
         else:
             values = tl.load(
                 v + at[:, None] + c[None, :], mask=there[:, None] & (c < columns)[None, :], other=0
             )
-            acc = tl.dot(
-                p.to(left.dtype), values.to(left.dtype), acc, input_precision="tf32x3" if EXACT else None
-            )
+            acc = tl.dot(p.to(left.dtype), values.to(left.dtype), acc, input_precision=PRECISION)
         high = higher
     place = (item * heads + head) * PARTS + tl.program_id(1)
     tl.store(high_out + place, high, mask=h < EACH)
@@ -159,8 +157,8 @@ def _decode(q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slop
         *numbers, *strides, count, size, listed, heads, inner, columns, window, scale, soft_cap,
         PAGED=pages is not None, SCALED=k_scales is not None and not grouped,
         K_GROUP=inner // k_scales.shape[3] if grouped else 0, V_GROUP=columns // v_scales.shape[3] if grouped else 0,
-        NIBBLES=k_cache.dtype is torch.uint8, SLOPES=slopes is not None, CAP=soft_cap != 0.0, EXACT=exact,
-        EACH=heads // groups, PARTS=parts, BLOCK_H=max(16, triton.next_power_of_2(heads // groups)),
+        NIBBLES=k_cache.dtype is torch.uint8, SLOPES=slopes is not None, CAP=soft_cap != 0.0,
+        PRECISION=precision(exact), EACH=heads // groups, PARTS=parts, BLOCK_H=max(16, triton.next_power_of_2(heads // groups)),
         BLOCK_N=block, BLOCK_I=max(16, triton.next_power_of_2(inner)), BLOCK_C=wide, num_warps=4,
         num_stages=2,
     )  # fmt: skip

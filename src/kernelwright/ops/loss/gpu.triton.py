@@ -80,6 +80,7 @@ def slope(logits, bias, target, best, sum_exp, scale, out, many, ignored, smooth
         d -= tl.where(column == wanted, by * (1.0 - smoothing), 0.0)
         if CAP:
             d *= 1.0 - (v / cap) * (v / cap)
+        d = tl.where(wanted == ignored, 0.0, d)  # be the logits NaN
         tl.debug_barrier()
         tl.store(out + row * stride + column, d.to(out.dtype.element_ty), mask=column < many)
 

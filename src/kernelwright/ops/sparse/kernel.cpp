@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kAhead = 8;       // entries whose rows are asked for before they are used
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
 constexpr int64_t kTogether = 1 << 14;  // results of rows that meet all columns in turn
-constexpr int64_t kShort = 12;      // entries of rows, in the mean, that are summed one by one
+constexpr int64_t kShort = 12;      // entries of rows, in the mean, that are summed one by one if all are as long
 
 // Columns [j, j + (N - 1) * W + lanes) of the rows [begin, end) of A x.
 template <int N, class I, class Lanes>
@@ -61,36 +61,52 @@ template <int N, class I> KW_INLINE bool within(const I* col, int64_t columns) {
 #endif
 }
 
-// Whether every column was one of the matrix; others count as nothing.
+// Whether the rows [begin, end) have less than kShort entries in the mean, and most as many as the one before: of 64 rows.
+template <class I> bool short_and_alike(const Csr<I>& m, int64_t begin, int64_t end) {
+  const int64_t step = std::max<int64_t>((end - begin) / 64, 1);
+  int64_t seen = 0, other = 0;
+  for (int64_t r = begin + 1; r < end; r += step, ++seen)
+    other += m.crow[r + 1] - m.crow[r] != m.crow[r] - m.crow[r - 1];
+  return m.crow[end] - m.crow[begin] < kShort * (end - begin) && other * 8 <= seen;
+}
+
+// Whether every column of the rows was one of the matrix.
+template <class I> bool multiply_one_by_one(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
+                                            int64_t end) {
+  typedef typename std::make_unsigned<I>::type Unsigned;
+  for (int64_t r = begin, e = m.crow[begin]; r < end; ++r) {
+    float sum = 0.0f;
+    for (const int64_t last = m.crow[r + 1]; e < last; ++e) {  // a branch, which is foreseen: nothing waits for it
+      if (__builtin_expect(static_cast<Unsigned>(m.col[e]) >= static_cast<Unsigned>(m.columns), 0)) return false;
+      sum += values[e] * x[m.col[e]];
+    }
+    out[r] = sum;
+  }
+  return true;
+}
+
+// The same by four entries, the last of which are some of the next row's and count as nothing: where lengths of rows
+// differ, each row's end would be a branch that is not foreseen.
 template <class I> bool multiply_vector(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
                                         int64_t end) {
-  typedef typename std::make_unsigned<I>::type Unsigned;
-  bool bad = false;
-  const auto term = [&](int64_t e) KW_INLINED {
-    const bool outside = static_cast<Unsigned>(m.col[e]) >= static_cast<Unsigned>(m.columns);
-    bad |= outside;
-    return values[e] * x[outside ? 0 : m.col[e]];
-  };
-  int64_t e = m.crow[begin];
-  if (m.crow[end] - e < kShort * (end - begin)) {  // each loop's end is a guess that fails about once a row
-    for (int64_t r = begin; r < end; ++r) {
-      float sum = 0.0f;
-      for (const int64_t last = m.crow[r + 1]; e < last; ++e) sum += term(e);
-      out[r] = sum;
+  typedef float Four __attribute__((vector_size(16)));
+  typedef int Lanes __attribute__((vector_size(16)));
+  if (short_and_alike(m, begin, end)) return multiply_one_by_one(m, values, x, out, begin, end);
+  int64_t r = begin;
+  for (; r < end && m.crow[r + 1] + 3 <= m.entries; ++r) {
+    Four sum = {};
+    for (int64_t e = m.crow[r], last = m.crow[r + 1]; e < last; e += 4) {
+      const I* c = m.col + e;
+      if (!within<4>(c, m.columns)) return false;
+      Four v;
+      std::memcpy(&v, values + e, sizeof v);
+      const Four product = v * Four{x[c[0]], x[c[1]], x[c[2]], x[c[3]]};
+      const int left = static_cast<int>(std::min<int64_t>(last - e, 4));
+      sum += (Four)((Lanes)product & (Lanes{0, 1, 2, 3} < left));
     }
-    return !bad;
-  }
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t last = m.crow[r + 1];
-    float sum[4] = {};
-    for (; e + 4 <= last; e += 4) {
-      if (!within<4>(m.col + e, m.columns)) return false;
-      for (int i = 0; i < 4; ++i) sum[i] += values[e + i] * x[m.col[e + i]];
-    }
-    for (; e < last; ++e) sum[0] += term(e);
     out[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-  return !bad;
+  return multiply_one_by_one(m, values, x, out, r, end);
 }
 
 // Whether a few rows, at three places, meet rows of x that lie together and in a near cache; of unsorted ones it is a guess.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <type_traits>
 
 #include "kernelwright.h"
 #include "tuned.h"
@@ -13,9 +14,13 @@ namespace kw {
 
 // Stops with a ValueError where the offsets of segments do not ascend within the entries.
 template <class I> void check_offsets(const char* what, const I* offsets, int64_t segments, int64_t entries) {
-  bool good = offsets[0] >= 0 && offsets[segments] <= entries;
-  for (int64_t s = 0; s < segments; ++s) good &= offsets[s] <= offsets[s + 1];
-  if (good) return;
+  typedef typename std::make_unsigned<I>::type Unsigned;
+  Unsigned signs = static_cast<Unsigned>(offsets[0]);  // of offsets and, where none is below 0, of what they grow by
+  for (int64_t s = 0; s < segments; ++s) {
+    const Unsigned next = static_cast<Unsigned>(offsets[s + 1]);
+    signs |= next | (next - static_cast<Unsigned>(offsets[s]));
+  }
+  if (static_cast<I>(signs) >= 0 && offsets[segments] <= entries) return;
   char text[96];
   snprintf(text, sizeof text, "%s is no row of offsets; expected them to ascend from 0 to %lld", what,
            static_cast<long long>(entries));
