@@ -3,7 +3,7 @@
     python -m benchmarks.ops.gpu_targets [FAMILY ...] [--out rows.jsonl]
 
 Launches are those of an op's cases, in float32 and, where there are some, in bfloat16: of each kernel the one of the
-largest tiles, and the one with most of its switches on. Rows that are in the file already are not made again.
+largest tiles, and of such the one with most of its switches on. Rows that are in the file already are not made again.
 
 Covers: every kernel that a form launches on its cases; the four templates' own forms (family `templates`).
 Does not cover: time; kernels of torch that a form calls; whether AMD's code is right, which nothing here runs.
@@ -12,6 +12,7 @@ Does not cover: time; kernels of torch that a form calls; whether AMD's code is 
 import argparse
 import contextlib
 import importlib
+import itertools
 import json
 import math
 import tempfile
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 GPUS = tuple(
     gpu for gpu in (*TARGETS, *MORE) if gpu["name"] in ("sm_80", "sm_90", "sm_100", "gfx942", "gfx950")
 )
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("bfloat16", "float32")
 MOST = 1 << 22
 """Elements of arguments beyond which a case is left out: torch's parts of a form are computed."""
 FACTS = ("registers", "spill_bytes", "shared_bytes")
@@ -80,10 +81,6 @@ class Launch:
         """How many of its switches are on."""
         return sum(v is True for v in self.constants.values())
 
-    def order(self, by_size: bool) -> tuple[int, int]:
-        """Return what launches are compared by."""
-        return (self.size, self.switches) if by_size else (self.switches, self.size)
-
     def facts(self, gpu: dict[str, Any], folder: Path) -> Row:
         """Compile it for a GPU."""
         wanted = {"kernel": self.kernel, "signature": self.signature, "constexprs": self.constants,
@@ -92,7 +89,7 @@ class Launch:
         try:
             found = _compile(module, wanted, gpu, folder)
         except Exception as error:  # noqa: BLE001  (Triton raises whatever its passes raise; it is told of)
-            return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"[:300]}
+            return {"error": f"{type(error).__name__}: {error.__cause__ or error}"[:300]}
         return {name: found[name] for name in FACTS}
 
 
@@ -117,14 +114,13 @@ def recorded(found: list[Launch], backend: str) -> Iterator[None]:
 
 
 def chosen(launches: list[Launch]) -> list[Launch]:
-    """Return of each kernel the launch of the largest tiles, and the one with most switches on."""
-    most: dict[tuple[str, bool], Launch] = {}
+    """Return of each kernel the launch of the largest tiles, and of such the one with most switches on."""
+    most: dict[str, Launch] = {}
     for one in launches:
-        for by_size in (True, False):
-            before = most.setdefault((one.kernel, by_size), one)
-            if one.order(by_size) > before.order(by_size):
-                most[one.kernel, by_size] = one
-    return list(dict.fromkeys(most.values()))
+        before = most.setdefault(one.kernel, one)
+        if (one.size, one.switches) > (before.size, before.switches):
+            most[one.kernel] = one
+    return list(most.values())
 
 
 @cache
@@ -171,27 +167,25 @@ def _step(op: str, form: Any, dtype: torch.dtype) -> None:
         made(params, lr=1e-2).step()
 
 
-def rows_of(family: str, done: set[tuple[str, ...]]) -> Iterator[Row]:
+def rows_of(family: str, dtype: str, done: set[tuple[str, ...]]) -> Iterator[Row]:
     """Compile the forms of a family for every GPU; a row is one kernel on one GPU."""
     if family == "templates":
         yield from _templates(done)
         return
-    for op in sorted(forms_of(Path(str(ops.family(family).__file__)).parent)[0]):
-        for dtype in DTYPES:
-            if (family, op, dtype) in done:
-                continue
-            for gpu in GPUS:
-                for launch in launches_of(family, op, dtype, gpu["backend"]):
-                    with tempfile.TemporaryDirectory() as folder:
-                        facts = launch.facts(gpu, Path(folder))
-                    yield {"family": family, "op": op, "dtype": dtype, "kernel": launch.kernel, "gpu": gpu["name"],
-                           **facts, **launch.settings, "constants": launch.constants}  # fmt: skip
+    for op in sorted(forms_of(Path(str(ops.family(family).__file__)).parent)[0], reverse=True):
+        for gpu in GPUS if (family, op, dtype) not in done else ():
+            for launch in launches_of(family, op, dtype, gpu["backend"]):
+                with tempfile.TemporaryDirectory() as folder:
+                    facts = launch.facts(gpu, Path(folder))
+                yield {"family": family, "op": op, "dtype": dtype, "kernel": launch.kernel, "gpu": gpu["name"], **facts,
+                       **launch.settings, "constants": launch.constants}  # fmt: skip
 
 
 def _templates(done: set[tuple[str, ...]]) -> Iterator[Row]:
     for name in triton_forms():
         if ("templates", name, "") in done:
             continue
+        done.add(("templates", name, ""))
         build = get_language("triton").build(triton_form(name), deadline_s=600)
         for gpu in GPUS:
             facts = {fact: build.evidence.get(f"{gpu['name']}.{fact}") for fact in FACTS}
@@ -235,8 +229,8 @@ def main() -> None:
     there = options.out and options.out.exists()
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if there else []
     done = {(row["family"], row["op"], row["dtype"]) for row in rows}
-    for family in options.families:
-        for row in rows_of(family, done):
+    for dtype, family in itertools.product(DTYPES, options.families):
+        for row in rows_of(family, dtype, done):
             rows.append(row)
             if options.out:
                 with options.out.open("a") as out:

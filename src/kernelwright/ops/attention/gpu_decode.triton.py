@@ -158,9 +158,9 @@ def _decode(q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slop
         PAGED=pages is not None, SCALED=k_scales is not None and not grouped,
         K_GROUP=inner // k_scales.shape[3] if grouped else 0, V_GROUP=columns // v_scales.shape[3] if grouped else 0,
         NIBBLES=k_cache.dtype is torch.uint8, SLOPES=slopes is not None, CAP=soft_cap != 0.0,
-        PRECISION=precision(exact), EACH=heads // groups, PARTS=parts, BLOCK_H=max(16, triton.next_power_of_2(heads // groups)),
-        BLOCK_N=block, BLOCK_I=max(16, triton.next_power_of_2(inner)), BLOCK_C=wide, num_warps=4,
-        num_stages=2,
+        PRECISION=precision(exact), EACH=heads // groups, PARTS=parts,
+        BLOCK_H=max(16, triton.next_power_of_2(heads // groups)), BLOCK_N=block,
+        BLOCK_I=max(16, triton.next_power_of_2(inner)), BLOCK_C=wide, num_warps=4, num_stages=2,
     )  # fmt: skip
     out = q.new_empty(batch, heads, columns)
     lse = q.new_empty(batch, heads, dtype=torch.float32)
