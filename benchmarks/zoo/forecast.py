@@ -137,27 +137,58 @@ def piloted(rows: Sequence[Row], looks: Sequence[Row]) -> str:
 
 
 def by_pilots(rows: Sequence[Row]) -> str:
-    """Return how far today's forecasts of pilots are off, and how far verdicts on one model lie apart, both in points.
+    """Return how far today's forecasts of pilots are off, and what the verdicts themselves leave open, in points.
+
+    A verdict's interval is that of its speedup, taken over to the time of eager torch. Told are how many forecasts lie
+    in it, half its width in the median, how far the pilot as it is would be off, and what a ratio to the pilot that is
+    found from all other models (least absolute deviations) would be off.
 
     Example:
-        >>> rows = [{"model": "a", "pilot": 0.5, "eager_speedup": times} for times in (2.0, 2.5)]
-        >>> by_pilots(rows)
-        '2 runs with a pilot: off by 8.2 points in the median, from +3.2 to +13.2; judged more than once, apart by: a 10.0'
+        >>> ends = {"median": 1.0, "low": 0.9, "high": 1.1}
+        >>> rows = [{"model": "a", "pilot": 0.5, "eager_speedup": times, "speedup": ends} for times in (2.0, 2.5)]
+        >>> print(by_pilots(rows))
+        2 runs with a pilot: off by 8.2 points in the median, from +3.2 to +13.2; the pilot as it is 5.0
+        the verdicts' intervals are 4.6 points to each side in the median; 1 of 2 forecasts lie in them
+        judged more than once, apart by: a 10.0
     """
     judged: dict[str, list[float]] = {}
     for row in rows:
         if row.get("eager_speedup"):
             judged.setdefault(row["model"], []).append(1 / row["eager_speedup"])
-    off = [
-        1 / forecast_of(row["pilot"])[1] - 1 / row["eager_speedup"]
-        for row in rows
-        if row.get("pilot") and row.get("eager_speedup")
-    ]
+    seen = [row for row in rows if row.get("pilot") and row.get("eager_speedup") and row.get("speedup")]
+    forecasts = [1 / forecast_of(row["pilot"])[1] for row in seen]
+    off = [forecast - 1 / row["eager_speedup"] for forecast, row in zip(forecasts, seen, strict=True)]
+    raw = [abs(row["pilot"] - 1 / row["eager_speedup"]) for row in seen]
+    ends = [_share_within(row) for row in seen]
+    within = sum(low <= one <= high for one, (low, high) in zip(forecasts, ends, strict=True))
     apart = [f"{n} {100 * (max(s) - min(s)):.1f}" for n, s in judged.items() if len(s) > 1]
     return (
-        f"{len(off)} runs with a pilot: off by {_points([abs(one) for one in off])[0]:.1f} points in the median, "
-        f"from {100 * min(off):+.1f} to {100 * max(off):+.1f}; judged more than once, apart by: {', '.join(apart)}"
+        f"{len(seen)} runs with a pilot: off by {_points([abs(one) for one in off])[0]:.1f} points in the median, "
+        f"from {100 * min(off):+.1f} to {100 * max(off):+.1f}; the pilot as it is {_points(raw)[0]:.1f}{_by_others(seen)}\n"
+        f"the verdicts' intervals are {_points([(high - low) / 2 for low, high in ends])[0]:.1f} points to each side "
+        f"in the median; {within} of {len(seen)} forecasts lie in them\n"
+        f"judged more than once, apart by: {', '.join(apart)}"
     )
+
+
+def _share_within(row: Row) -> tuple[float, float]:
+    """Return the ends of a verdict's interval as parts of eager torch's time."""
+    ends, share = row["speedup"], 1 / row["eager_speedup"]
+    return share * ends["median"] / ends["high"], share * ends["median"] / ends["low"]
+
+
+def _by_others(rows: Sequence[Row]) -> str:
+    """Say how far one ratio to the pilot is off that was found from all other models; nothing for one model alone."""
+    if len({row["model"] for row in rows}) < 2:
+        return ""
+    errors = []
+    for row in rows:
+        rest = [r for r in rows if r["model"] != row["model"]]
+        ratio = fitted(
+            np.array([[r["pilot"]] for r in rest]), np.array([1 / r["eager_speedup"] for r in rest])
+        )
+        errors.append(abs(float(ratio[0]) * row["pilot"] - 1 / row["eager_speedup"]))
+    return f", by the others' ratio {_points(errors)[0]:.1f}"
 
 
 def fitted(inputs: FloatArray, wanted: FloatArray) -> FloatArray:

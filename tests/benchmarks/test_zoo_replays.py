@@ -2,6 +2,7 @@
 
 import pytest
 from benchmarks.zoo.budget import closed_of, flow, told
+from benchmarks.zoo.forecast import by_pilots
 from benchmarks.zoo.forecast import told as forecast_told
 
 RICH = {
@@ -56,3 +57,28 @@ def test_what_searches_closed_of_the_gap_is_taken_from_the_other_models():
 def test_the_forecast_is_held_against_what_was_measured_and_against_the_other_models():
     rows = [{"model": "a", "gap": 0.5, "saved": 0.4}, {"model": "b", "gap": 0.5, "saved": 0.5}]
     assert "1 of 2 within the interval; by the others 10.0, 10.0" in forecast_told(rows)[-1]
+
+
+def test_forecasts_of_pilots_are_held_against_the_intervals_of_the_verdicts():
+    verdicts = {"sure": (0.99, 1.01), "unsure": (0.7, 1.3)}
+    rows = [
+        {
+            "model": name,
+            "pilot": 0.5,
+            "eager_speedup": 2.5,
+            "speedup": {"median": 1.0, "low": low, "high": high},
+        }
+        for name, (low, high) in verdicts.items()
+    ]
+    lines = by_pilots(rows).splitlines()
+    assert lines[0].startswith("2 runs with a pilot: off by 13.2 points in the median")
+    assert lines[0].endswith("the pilot as it is 10.0, by the others' ratio 0.0")
+    assert lines[1].endswith("1 of 2 forecasts lie in them")
+
+
+def test_a_run_without_a_verdict_says_nothing_of_a_forecast():
+    ends = {"median": 1.0, "low": 0.9, "high": 1.1}
+    row = {"model": "a", "pilot": 0.5, "eager_speedup": 2.5, "speedup": ends}
+    assert by_pilots([row, {**row, "speedup": None}, {**row, "pilot": None}]).startswith(
+        "1 runs with a pilot"
+    )
