@@ -148,7 +148,7 @@ def by_pilots(rows: Sequence[Row]) -> str:
         >>> rows = [{"model": "a", "pilot": 0.5, "eager_speedup": times, "speedup": ends} for times in (2.0, 2.5)]
         >>> print(by_pilots(rows))
         2 runs with a pilot: off by 8.2 points in the median, from +3.2 to +13.2; the pilot as it is 5.0
-        the verdicts' intervals are 4.6 points to each side in the median; 1 of 2 forecasts lie in them
+        the verdicts' intervals are 4.5 points to each side in the median; 1 of 2 forecasts lie in them
         judged more than once, apart by: a 10.0
     """
     judged: dict[str, list[float]] = {}

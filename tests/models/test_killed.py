@@ -111,7 +111,7 @@ def worlds(tmp_path, monkeypatch, request):
         for module, member, value in (
             (_optimize, "planned", lambda *_, **__: plan), (_judged, "judging", world.judging),
             (_optimize, "accepted_of", world.accepted_of), (_whole, "accepted_of", world.accepted_of),
-            (_optimize, "_over_eager", lambda *_: 1.5), (_optimize, "LEAST_SHARE", 0.0), (_budget, "MISSED", 0.0),
+            (_optimize, "over_eager", lambda *_: 1.5), (_optimize, "LEAST_SHARE", 0.0), (_budget, "MISSED", 0.0),
             (_optimize, "dynamo_form", lambda *_: None), (_optimize, "identity_of", lambda *_: Identity()),
         ):  # fmt: skip
             monkeypatch.setattr(module, member, value)

@@ -43,7 +43,7 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_judged, "judging", world.judging)
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
-    monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
+    monkeypatch.setattr(_optimize, "over_eager", lambda *_: 1.5)
     monkeypatch.setattr(_whole, "piloted", lambda task, seconds: PILOT if seconds > 60 else None)
     monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
@@ -68,10 +68,22 @@ def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan
     outcomes = {r.label: r for r in result.regions}
     assert result.improved and result.eager_speedup == 1.5 and result.run == "r1"
     assert outcomes["norms.0"].kept and not outcomes["layers.0"].kept
-    assert outcomes["layers.0"].reason == "the model is not faster with it"
+    assert outcomes["layers.0"].reason.startswith("the model is not faster with it: with it alone it is 0.80")
     assert world.asked[-1] == (False, "kernels for norms.0")
     assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
     assert model_result("last", world.store) == result
+
+
+def test_kernels_that_lose_to_the_best_native_form_are_told_by_both_ratios(world, small_plan, monkeypatch):
+    names = tasks_of(small_plan)
+    world.found, world.effects = {names["norms.0"]: 1.5}, {"norms.0": -0.2}
+    monkeypatch.setattr(_judged, "over_eager", lambda *_: 1.74)
+    result = world.optimize(small_plan.loaded)
+    told = "0.80 times as fast as compile and 1.74 times as fast as eager"
+    assert result.reason == f"no kernel makes the model faster: with the best it is {told}"
+    outcomes = {r.label: r for r in result.regions}
+    assert outcomes["norms.0"].reason == f"the model is not faster with it: with it alone it is {told}"
+    assert outcomes["norms.0"].speedup == 1.5 and not result.improved
 
 
 def test_more_is_kept_for_the_verdict_where_accepting_a_kernel_of_a_region_took_long(world, small_plan):

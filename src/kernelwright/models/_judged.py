@@ -13,6 +13,7 @@ from ..search import Judgement, OnEvent
 from ._assemble import Accepted, assemble
 from ._assemble_pieces import assemble_pieces
 from ._harm import without_harm
+from ._over_eager import over_eager
 from ._plan import Planned
 from ._whole_task import WholeTask
 from ._wrong_layer import told, wrong_layer
@@ -20,6 +21,8 @@ from .pieces import Unprintable
 
 _SCREEN_SHARE = 0.5
 """Part of the time for finding the kernels that work together; the rest is for the verdict."""
+_NONE = "no kernel that helps alone works inside the model"
+_SLOWER = "the model is not faster with it"
 _LATE = "time was up before it was known which kernels help inside the model; allow more --minutes"
 
 
@@ -39,6 +42,8 @@ class Judged:
         self.weights: tuple[str, ...] = ()
         """The model's parameters and buffers in the order of the task's state."""
         self._screened, self._screened_until, self._until = False, 0.0, 0.0
+        self._seen: list[tuple[float, str]] = []
+        """Speedup of the model with each set of kernels that was timed, and what is said of it."""
         self.task: Task | None = None
         """The model as a task; none where it cannot be judged."""
 
@@ -63,15 +68,15 @@ class Judged:
             on_event=on_event,
             minutes=max(left_s, 1.0) / 60,
         ) as ask:
-            self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask))
+            self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask, store))
             for one in out:
-                why = self.out.get(one.region.key, "the model is not faster with it")
+                why = self.out.get(one.region.key, _SLOWER)
                 self.out[one.region.key] = told(
                     why, partial(self._wrong_layer, (one,), store, self._screened_until)
                 )
             if not self.kept:
                 over = time.monotonic() >= self._screened_until
-                self.reason = _LATE if over else "no kernel that helps alone helps inside the model"
+                self.reason = _LATE if over else self._none_helps()
                 return None
             self.judged = self.kept
             judgement = ask(self._assembled(self.kept, whole), False)
@@ -81,7 +86,14 @@ class Judged:
             self.kept = ()
         return judgement
 
-    def _score(self, parts: tuple[Accepted, ...], whole: WholeTask, ask: Any) -> float:
+    def _none_helps(self) -> str:
+        """Say that no kernel helps, and how fast the model was with the best of them."""
+        _, found = max(self._seen, default=(0.0, ""))
+        return f"no kernel makes the model faster: with the best it is {found}" if found else _NONE
+
+    def _score(
+        self, parts: tuple[Accepted, ...], whole: WholeTask, ask: Any, store: Path | str | None
+    ) -> float:
         """Screen the model with some of the kernels: its speedup, 0 where it is wrong or there is no time to know."""
         if self._screened and time.monotonic() >= self._screened_until:
             return 0.0
@@ -101,9 +113,11 @@ class Judged:
                     f"inside the model it is {judgement.decision}: {judgement.reason}"
                 )
             return 0.0
-        self._say(
-            "whole", message=f"with {labels}: {judgement.speedup.median:.2f}x against {judgement.baseline}"
-        )
+        found = _told(judgement, over_eager(store, judgement.run, judgement.candidate))
+        self._say("whole", message=f"with {labels}: {found}")
+        self._seen.append((float(judgement.speedup.median), found))
+        if len(parts) == 1:
+            self.out[parts[0].region.key] = f"{_SLOWER}: with it alone it is {found}"
         return float(judgement.speedup.median)
 
     def _wrong_layer(self, parts: Sequence[Accepted], store: Path | str | None, until: float) -> str:
@@ -116,3 +130,14 @@ class Judged:
         if capture is None:
             return assemble_pieces(whole.task, parts)
         return assemble(capture, self._plan.timed[capture.name], parts, whole.state, whole.names)
+
+
+def _told(judgement: Judgement, eager: float | None) -> str:
+    """Say how fast a model with kernels is against the best native form, and against eager torch.
+
+    A kernel of a region is held against eager torch and torch.compile, and the whole against max-autotune with freezing
+    too: both ratios tell whether a gain was lost inside, or never was one over the best native form.
+    """
+    eager = None if judgement.baseline == "eager" else eager
+    ways = [(judgement.speedup.median if judgement.speedup else 1.0, judgement.baseline), (eager, "eager")]
+    return " and ".join(f"{times:.2f} times as fast as {name}" for times, name in ways if times)

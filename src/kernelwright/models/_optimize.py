@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from ..devices import Device
 from ..errors import InputError, KernelwrightError, fault_of
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task, content_key
+from ..records import Budget, DecisionStatus, Numerics, Task, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ..system.deadline import deadline
@@ -23,6 +22,7 @@ from ._judged import Judged
 from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
 from ._minutes import SHORTEST_S, budget_of, verdict_s
+from ._over_eager import over_eager, ratio_to_eager
 from ._pilot import forecast_of
 from ._plan import Planned, overlaps_of, planned, streams_of
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
@@ -188,7 +188,7 @@ class _Run:
         more = {
             "weights": verdict.weights, "call": self.plan.loaded.whole.call,
             "pieces": self.plan.captured.whole is None,
-            "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
+            "eager_speedup": over_eager(store, judgement.run, judgement.candidate) if judgement else None,
             "expected": _expected(self.plan, verdict.judged),
         }  # fmt: skip
         return result.model_copy(update=more), verdict.task
@@ -370,21 +370,6 @@ def _expected(plan: Planned, kept: Sequence[Accepted]) -> tuple[float, float, fl
         whole / (whole - sum(getattr(g, n) for g in rows)) for n in ("low", "expected", "high")
     )
     return low, middle, high
-
-
-def _over_eager(store: Path | str | None, run: str, candidate: str) -> float | None:
-    """Return the median ratio of eager's time to the patched model's in the blocks of a judgement."""
-    with Store(store) as kept:
-        found = [e for e in kept.evaluations(run) if e.candidate.key == candidate]
-    return ratio_to_eager(found[0]) if found else None
-
-
-def ratio_to_eager(found: Evaluation) -> float | None:
-    """Return the median ratio of eager's time to the candidate's."""
-    blocks = found.timing.blocks if found.timing else ()
-    ratios = [b.times_us["eager"] / b.times_us["candidate"] for b in blocks
-              if not b.repeated and {"eager", "candidate"} <= b.times_us.keys()]  # fmt: skip
-    return median(ratios) if ratios else None
 
 
 def _told(plan: Planned) -> str:

@@ -18,7 +18,7 @@ from ._device import cpu_of_training
 from ._dynamo_form import content
 from ._identity import graph_hash, places_outside
 from ._joint import Step, capture_step
-from ._optimize import ratio_to_eager
+from ._over_eager import ratio_to_eager
 from ._peaks import programs_of
 from ._records import MODEL_RESULT, Identity, ModelResult, RegionOutcome
 from ._steps import check_optimizer, judged_steps
