@@ -379,10 +379,8 @@ def in_space(w: Writer, i: Instruction) -> None:
         return w.write(dest, "lt<uint64_t>(offset, splat<uint64_t>(WINDOW))", "pred")
     if space not in {"global", "const"}:
         raise refused(i)
-    within = [
-        f"lt<uint64_t>({value} - splat<uint64_t>({start}ull), splat<uint64_t>({size}ull))"
-        for start, size in w.layout.constants()
-    ]
+    at = "splat<uint64_t>({}ull)".format
+    within = [f"lt<uint64_t>({value} - {at(start)}, {at(size)})" for start, size in w.layout.constants()]
     constant = f"({' | '.join(within or ['Mask(0)'])})"
     if space == "const":
         return w.write(dest, constant, "pred")
