@@ -84,7 +84,7 @@ QUICK = {
 }
 """What `--quick` runs."""
 OTHERS = (
-    "benchmarks", "cli", "deploy", "executor", "languages", "models", "sandbox", "search", "store", "suites",
+    "benchmarks", "cli", "deploy", "devices", "executor", "languages", "models", "sandbox", "search", "store", "suites",
     "verify",
 )  # fmt: skip
 """Folders whose long tests have no battery of their own."""
