@@ -12,6 +12,7 @@ import torch
 from kernelwright.errors import TaskError
 from kernelwright.records import Contract, Reference, ScalarSpec, SourceFile, Split, Task, TensorSpec
 from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks.forms import _shape_probe
 from kernelwright.tasks.workloads._shrink import workload_elements
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.py"))
@@ -418,30 +419,50 @@ def get_init_inputs():
         ("torch.randn(4, 16)", ["cpu"]),
         ("torch.randn(1 << 20, 16)", ["cpu", "meta"]),
         ("torch.ones(4, 1).expand(4, 16)", ["cpu", "meta", "cpu"]),
+        ("(0.5 - torch.rand(4, 1) * torch.rand(16)).float()", ["cpu"]),
+        ("torch.rand(1 << 16, 1) - torch.rand(16)", ["cpu", "meta"]),
     ],
-    ids=["small", "large", "of unknown size"],
+    ids=[
+        "small",
+        "large",
+        "of unknown size",
+        "small by arithmetic",
+        "large by arithmetic",
+    ],
 )
 def test_what_is_known_to_be_small_is_run_for_real_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, devices: list[str]
+    monkeypatch: pytest.MonkeyPatch, made: str, devices: list[str]
 ) -> None:
-    from kernelwright.tasks.forms import _shape_probe
-
-    text, run = SIZED.replace("MADE", made), _shape_probe._probe
-    reference = Reference(
-        files=(SourceFile(path="m.py", text=text),), entry="m.py:Model", style="module", origin="m.py"
-    )
-    seen: list[str] = []
-
-    def noted(module: Any, reference: Reference, device: str, *rest: Any) -> Any:
-        seen.append(device)
-        return run(module, reference, device, *rest)
-
-    monkeypatch.setattr(_shape_probe, "_probe", noted)
-    found = _shape_probe.probe(reference)
+    seen = _devices_of_probes(monkeypatch)
+    found = _shape_probe.probe(_sized(made))
     assert seen == devices
     assert found.device == devices[-1]
     assert isinstance(found.arguments[0], TensorSpec) and found.arguments[0].shape[1] == 16
     assert [s.shape for s in found.state] == [(8, 16), (8,)]
+
+
+def test_what_is_small_and_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = _devices_of_probes(monkeypatch)
+    with pytest.raises(TaskError, match="4x15"):
+        _shape_probe.probe(_sized("torch.rand(4, 15)"))
+    assert seen == ["cpu"]
+
+
+def _sized(made: str) -> Reference:
+    files = (SourceFile(path="m.py", text=SIZED.replace("MADE", made)),)
+    return Reference(files=files, entry="m.py:Model", style="module", origin="m.py")
+
+
+def _devices_of_probes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list that takes the device of each probe from now on."""
+    seen, run = list[str](), _shape_probe._probe
+
+    def noted(module: Any, reference: Reference, device: str, *rest: Any, **options: Any) -> Any:
+        seen.append(device)
+        return run(module, reference, device, *rest, **options)
+
+    monkeypatch.setattr(_shape_probe, "_probe", noted)
+    return seen
 
 
 LOOKS = """

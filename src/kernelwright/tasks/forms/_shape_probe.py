@@ -63,8 +63,10 @@ def probe(reference: Reference, *, meta_alone: bool = False, outputs: bool = Tru
     """
     module = run_reference(reference)
     check_form(module, reference.origin)
+    if not meta_alone and (small := _small_probe(module, reference)):
+        return small
     try:
-        return (not meta_alone and _small_probe(module, reference)) or _probe(module, reference, "meta")
+        return _probe(module, reference, "meta")
     except TaskError as failed:
         most = _MOST_REAL if outputs else _MOST_MADE
         made = None if meta_alone else _without_outputs(module, reference, most)

@@ -1,7 +1,7 @@
 """Let a file make its inputs and module for real for as long as they are small.
 
-On the meta device nothing is allocated, but torch imports SymPy and runs Python for it: most of a second, which a file
-of a few small tensors need not spend.
+On the meta device nothing is allocated, but torch imports its compiler and runs Python for it: two seconds,
+which a file of a few small tensors need not spend.
 """
 
 import math
@@ -17,6 +17,14 @@ _ASKED: Final = frozenset(
     {"__get__", "__len__", "device", "dim", "is_complex", "is_floating_point", "manual_seed", "numel", "size"}
 )
 """Functions that make no tensor."""
+_POINTWISE: Final = frozenset(
+    {
+        "abs", "add", "bfloat16", "bool", "clamp", "clone", "contiguous", "div", "double", "exp", "float", "half",
+        "int", "long", "mul", "neg", "pow", "radd", "rdiv", "rmul", "rpow", "rsub", "rtruediv", "sigmoid", "softmax",
+        "sqrt", "sub", "tanh", "to", "tril", "triu", "truediv",
+    }
+)  # fmt: skip
+"""Functions and operators that make a tensor as large as those that they take together."""
 _UNKNOWN: Final = 1 << 62
 
 
@@ -25,7 +33,7 @@ class NotSmallError(Exception):
 
 
 class Small(TorchFunctionMode):
-    """Run functions that make tensors of a known size, and those that change one in place; any other ends it.
+    """Run functions that make tensors of a known size, pointwise ones, and those in place; any other ends it.
 
     Args:
         most: Elements that may be made in all.
@@ -57,12 +65,23 @@ class Small(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if func in _BY_SIZE:
             self._left -= _elements(func, args, kwargs or {})
+        elif name.strip("_") in _POINTWISE:
+            self._left -= _together(args)
         elif self._known and name not in _ASKED and not (name.endswith("_") and not name.endswith("__")):
             self._left = -1
         if self._left < 0:
             self.refused = True
             raise NotSmallError(f"{name} may make much")
         return func(*args, **(kwargs or {}))
+
+
+def _together(args: tuple[Any, ...]) -> int:
+    """Count the elements of a pointwise result; very many where shapes do not fit, which the call will say."""
+    shapes = [arg.shape for arg in args if isinstance(arg, torch.Tensor)]
+    try:
+        return math.prod(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        return _UNKNOWN
 
 
 def _elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
