@@ -79,7 +79,7 @@ def _together(args: tuple[Any, ...]) -> int:
     """Count the elements of a pointwise result; very many where shapes do not fit, which the call will say."""
     shapes = [arg.shape for arg in args if isinstance(arg, torch.Tensor)]
     try:
-        return math.prod(torch.broadcast_shapes(*shapes))
+        return math.prod(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]  # torch leaves it untyped
     except RuntimeError:
         return _UNKNOWN
 
