@@ -3,8 +3,11 @@
 import warnings
 
 import pytest
+import sympy
 import torch
 from tests.tools import require
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from kernelwright.errors import InputError
 from kernelwright.executor import Options, Uninitialised
@@ -228,6 +231,14 @@ def test_a_tensor_that_triton_reinterprets_has_that_type():
     seen = triton.reinterpret(x.view(torch.int8), triton.language.float8e5)
     run(kernels.copied, (1,), (seen, Uninitialised(out), 100), {"BLOCK": 128})
     assert torch.equal(out, x.to(torch.float16))
+
+
+def test_torchs_own_integers_are_numbers():
+    four, many = (torch.SymInt(SymNode(sympy.Integer(n), ShapeEnv(), int, n)) for n in (4, 256))
+    x, y, out = torch.randn(256), torch.randn(256), torch.empty(256)
+    done = run(kernels.add, (four,), (x, y, Uninitialised(out), many), {"BLOCK": 64})
+    assert torch.equal(out, x + y)
+    assert type(done.counters.blocks) is int
 
 
 def test_a_missing_tail_mask_is_found():

@@ -14,6 +14,7 @@ Does not cover: `pre_hook`; of an autotuner, all but the configuration of the sm
 import contextlib
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -73,10 +74,13 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     Raises:
         InputError: where the function cannot be compiled for these arguments.
     """
+    arguments = [operator.index(a) if type(a).__name__ == "SymInt" else a for a in arguments]
     compiled = compile_triton(function, arguments, constants, target=target, **settings)
     free = [n for n in _names(function) if n not in (constants or {})]
     meta = {**dict(zip(free, arguments, strict=False)), **(constants or {})}
-    shape = tuple(grid(meta)) if callable(grid) else tuple(grid)
+    shape = tuple(
+        map(operator.index, grid(meta) if callable(grid) else grid)
+    )  # torch has integers of its own
     maps = iter(compiled.maps)
     given = [
         v
