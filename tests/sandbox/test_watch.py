@@ -110,6 +110,25 @@ def test_other_threads_and_libraries_are_seen(pool: Pool) -> None:
     assert {"exp", "add"} <= seen.operators.keys() and seen.launches == 0
 
 
+def test_sizes_that_a_compiler_leaves_open_count_as_nothing(pool: Pool) -> None:
+    text = (
+        "import torch\n"
+        "from torch._subclasses.fake_tensor import FakeTensorMode\n"
+        "from torch.fx.experimental.symbolic_shapes import ShapeEnv, StatelessSymbolicContext, DimDynamic\n"
+        "def run(x):\n"
+        "    with FakeTensorMode(shape_env=ShapeEnv()) as mode:\n"
+        "        open = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])\n"
+        "        traced = mode.from_tensor(x, symbolic_context=open)\n"
+        "        assert isinstance((traced * 3).numel(), torch.SymInt)\n"
+        "    return x + 1\n"
+    )
+    with pool.worker(payload(text, watched=True)) as worker:
+        call(worker, pool, "see")
+        seen = worker.seen()
+    assert seen.operators["add"] == 4
+    assert seen.operators["mul"] == 0
+
+
 def test_a_worker_that_is_not_watched_says_so(pool: Pool) -> None:
     with (
         pool.worker(payload("def run(x): return x\n")) as worker,

@@ -120,7 +120,10 @@ class _Dispatch:
         result = func(*args, **(kwargs or {}))
         if not func.is_view:
             touched = [t.numel() for t in tree_leaves((args, kwargs, result)) if isinstance(t, Tensor)]
-            self._watch.saw(func.overloadpacket.__name__, max(touched, default=0))
+            known = [
+                n for n in touched if isinstance(n, int)
+            ]  # a compiler's tensors of other sizes hold nothing
+            self._watch.saw(func.overloadpacket.__name__, max(known, default=0))
         return result
 
 
