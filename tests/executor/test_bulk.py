@@ -239,10 +239,10 @@ def test_maps_that_no_device_has():
     [
         f"cp.async.bulk.tensor.2d.{INTO.replace('tile', 'tile::gather4')} [tile], [%m, {{0, 0}}], [bar];",
         f"cp.async.bulk.tensor.2d.{INTO} [tile], [%m, {{0, 0, 0}}], [bar];",
-        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 "
+        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.f32 "
         "[tile], [tile], 16, [bar];",
     ],
-    ids=["gather4", "rank", "reduced within a cluster"],
+    ids=["gather4", "rank", "reduced within a cluster in float32"],
 )
 def test_other_copies_are_refused(copy):
     with pytest.raises(NotExecutedError, match=r"not executed: instruction .* at line 12"):
