@@ -101,7 +101,10 @@ def test_what_became_of_the_kernels_of_a_region_is_said_where_none_was_accepted(
 ):
     names = tasks_of(small_plan)
     world.found, world.effects = {names["norms.0"]: 2.0}, {"norms.0": 0.4}
-    late = SimpleNamespace(decision=SimpleNamespace(status="inconclusive", reason="the ratio is 2.09"))
+    late = SimpleNamespace(
+        candidate=SimpleNamespace(key="of no other run"),
+        decision=SimpleNamespace(status="inconclusive", reason="the ratio is 2.09"),
+    )
     monkeypatch.setattr(Store, "evaluations", lambda *_: [late])
     outcomes = {r.label: r for r in world.optimize(small_plan.loaded).regions}
     assert outcomes["layers.0"].reason == (

@@ -63,11 +63,12 @@ class Small(TorchFunctionMode):
     ) -> Any:
         """Run the call, or raise."""
         name = getattr(func, "__name__", "")
+        in_place = name.endswith("_") and not name.endswith("__")
         if func in _BY_SIZE:
             self._left -= _elements(func, args, kwargs or {})
-        elif name.strip("_") in _POINTWISE:
+        elif name.strip("_") in _POINTWISE and not in_place:
             self._left -= _together(args)
-        elif self._known and name not in _ASKED and not (name.endswith("_") and not name.endswith("__")):
+        elif self._known and name not in _ASKED and not in_place:
             self._left = -1
         if self._left < 0:
             self.refused = True
