@@ -76,7 +76,7 @@ template <class I> bool multiply_one_by_one(const Csr<I>& m, const float* values
   typedef typename std::make_unsigned<I>::type Unsigned;
   for (int64_t r = begin, e = m.crow[begin]; r < end; ++r) {
     float sum = 0.0f;
-    for (const int64_t last = m.crow[r + 1]; e < last; ++e) {  // a branch, which is foreseen: nothing waits for it
+    for (const int64_t last = m.crow[r + 1]; e < last; ++e) {  // a predicted branch: nothing waits for it
       if (__builtin_expect(static_cast<Unsigned>(m.col[e]) >= static_cast<Unsigned>(m.columns), 0)) return false;
       sum += values[e] * x[m.col[e]];
     }
@@ -86,7 +86,7 @@ template <class I> bool multiply_one_by_one(const Csr<I>& m, const float* values
 }
 
 // The same by four entries, the last of which are some of the next row's and count as nothing: where lengths of rows
-// differ, each row's end would be a branch that is not foreseen.
+// differ, each row's end would be a mispredicted branch.
 template <class I> bool multiply_vector(const Csr<I>& m, const float* values, const float* x, float* out, int64_t begin,
                                         int64_t end) {
   typedef float Four __attribute__((vector_size(16)));
