@@ -15,7 +15,11 @@ FREE = "@%low tcgen05.dealloc.cta_group::2.sync.aligned.b32 %d, 32;\n"
 MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
 WAIT = "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %over, [bar], 0;\n@!%over bra WAIT;\n"
 PRODUCT = "@%leads tcgen05.mma.cta_group::2.kind::f16 [%d], %da, %db, %how, 0;\n"
-COMMIT = "@%leads tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar], 3;\n"
+COMMIT = (
+    "mov.b16 %both, 3;\n"
+    "@%leads tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    " [bar], %both;\n"
+)
 
 
 def text(columns):
@@ -33,7 +37,7 @@ def text(columns):
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out, .param .u64 da, .param .u64 db, .param .u32 how)
 .reqnctapercluster 2, 1, 1 {{
 .reg .pred %first, %low, %over, %leads; .reg .b32 %thread, %at, %how, %d, %rank, %share, %c<{max(columns, 4)}>;
-.reg .b64 %p0, %da, %db;
+.reg .b64 %p0, %da, %db; .reg .b16 %both;
 .shared .align 1024 .b8 sa[{SIZES["a"]}]; .shared .align 1024 .b8 sb[{SIZES["b"]}]; .shared .align 8 .b64 bar;
 .shared .align 4 .b32 place;
 mov.u32 %thread, %tid.x; setp.eq.u32 %first, %thread, 0; setp.lt.u32 %low, %thread, 32; mov.u32 %rank, %cluster_ctarank;
