@@ -222,7 +222,7 @@ def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is
 ):
     op, given, now, trial = with_a_unit["gemm_matmul"], [], [0.0], tuning.trial
     monkeypatch.setattr(tuning, "trial", lambda run, values: trial(run, values, clock=lambda: now[0]))
-    entry = op._load()
+    entry = op._entry("")
 
     def timed(*arguments):
         given.append(arguments[8] if len(arguments) > 8 else -1)
