@@ -94,5 +94,8 @@ def small_plan(tmp_path_factory):
         )  # whatever the machine's bounds
         made = planning.planned(path, device=detect("cpu"))
     assert made.plan.whole is not None
-    whole = made.plan.whole.model_copy(update={"chosen": True})  # whatever else runs here
-    return replace(made, plan=made.plan.model_copy(update={"whole": whole}))
+    whole = made.plan.whole.model_copy(update={"chosen": True, "cost_s": 20.0})  # whatever else runs here
+    rows = tuple(row.model_copy(update={"cost_s": 40.0}) for row in made.plan.regions)
+    return replace(
+        made, plan=made.plan.model_copy(update={"whole": whole, "regions": rows, "decided_s": 20.0})
+    )
