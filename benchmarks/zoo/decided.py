@@ -23,6 +23,9 @@ from kernelwright.models._decided import PLANS, chance_of
 _MINUTES = re.compile(r"--minutes (\d+(?:\.\d+)?)")
 _DECIDED = frozenset({"improved", "equal", "slower"})
 _SLOPES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
+_WITH_IMPORTS = 1.35
+"""How many times as long as the plan its command takes, which imports torch too: processor seconds of clip_text and regnet.
+Rows that tell the plan's own seconds need no such guess."""
 _PENALTY = 0.02
 """What a unit of the slope costs in log-likelihood, so that rows that can be parted do not make it infinite."""
 
@@ -72,7 +75,8 @@ def runs_of(text: str) -> list[Run]:
         told = _MINUTES.search(row.get("command", ""))
         minutes = float(told[1]) if told else row.get("minutes")
         if minutes and row.get("plan_s") and row.get("decision"):
-            plans = (60 * minutes - row["plan_s"]) / row["plan_s"]
+            planned_s = row.get("planned_s") or row["plan_s"] / _WITH_IMPORTS
+            plans = (60 * minutes - row["plan_s"]) / planned_s
             found.append(Run(row["model"], plans, row["decision"] in _DECIDED))
     return found
 
@@ -94,7 +98,7 @@ def fitted(runs: Sequence[Run]) -> tuple[float, float]:
         each = ((chance(run, *fit), run.decided) for run in runs)
         return sum(math.log(max(c if d else 1.0 - c, 1e-12)) for c, d in each) - _PENALTY * fit[1]
 
-    medians = [math.exp(step / 100) for step in range(0, 500, 2)]
+    medians = [math.exp(step / 100) for step in range(150, 400, 2)]
     return max(((median, slope) for median in medians for slope in _SLOPES), key=likely)
 
 
