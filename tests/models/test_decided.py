@@ -75,7 +75,8 @@ def test_attempts_are_read_from_the_store(tmp_path, small_plan):
 
 
 def test_a_plan_tells_what_can_be_decided_in_its_minutes(small_plan, capsys):
-    rows, whole = planning._stretched(small_plan.plan.regions, small_plan.plan.whole, 300.0, 5.0, 240.0)
+    idle = [row.model_copy(update={"cost_s": 40.0}) for row in small_plan.plan.regions]
+    rows, whole = planning._stretched(idle, small_plan.plan.whole, 300.0, 5.0, 240.0)
     assert all(row.cost_s == 200.0 and row.chance < 0.5 for row in rows) and 0.2 < whole.chance < 0.4
     made = small_plan.plan.model_copy(
         update={"regions": tuple(rows), "whole": whole, "decided_s": 300.0, "chance": whole.chance}

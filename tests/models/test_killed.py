@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.models.conftest import written
+from tests.models.conftest import unhurried, written
 from tests.models.planted import planted_evaluation
 from tests.models.world import KERNEL, World, tasks_of
 
@@ -89,6 +89,7 @@ def pieces_plan(tmp_path_factory):
     path = written(tmp_path_factory.mktemp("pieces"), "branching.py", BRANCHING)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(looking, "LEAST_SHARE", 0.0)
+        unhurried(patched)
         patched.setattr(looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0))
         made = planning.planned(path, device=detect("cpu"))
     assert made.captured.whole is None and len({row.piece for row in made.plan.regions}) > 1

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.models.conftest import written
+from tests.models.conftest import unhurried, written
 from tests.models.world import PILOT, planted_world, tasks_of
 
 from kernelwright.api.judge import judge
@@ -206,6 +206,7 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
     monkeypatch.setattr(
         looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
     )  # whatever the bounds here
+    unhurried(monkeypatch)
     made = planning.planned(path, device=detect("cpu"))
     assert made.plan.breaks and made.plan.regions
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: made)
