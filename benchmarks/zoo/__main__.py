@@ -135,7 +135,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
         "plan_s": time.monotonic() - begun, "plan_processor_s": _processor_s() - spent, "breaks": [_PACKAGES.sub("", told) for told in plan["breaks"]], "native": plan["native"],
         "time_us": plan["time_us"], "bound_us": plan["whole"]["bound_us"] if plan["whole"] else None,
         "reach_us": plan["whole"]["reach_us"] if plan["whole"] else None,
-        "regions": len(plan["regions"]), "forecast": _forecast(plan),
+        "regions": len(plan["regions"]), "forecast": _forecast(plan), "planned_s": plan["seconds"],
     }  # fmt: skip
     if asked.plan:
         return row
@@ -150,7 +150,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
             row |= _gate(target, found["run"], store)
     if "error" in found:
         return {**row, **found}
-    kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
+    kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "ended", "seconds")
     row |= {"pilot": found["pilot"], "forecast_of_pilot": found["expected"][1]}
     untold = [f"{tried['label']}: {tried['reason']}" for tried in found["regions"] if not tried["kept"]]
     return {

@@ -227,6 +227,30 @@ with torch.no_grad():
     run(tmp_path / "out", code)
 
 
+@needs_compiler
+def test_a_module_that_was_called_is_exported_and_its_copies_have_modes_of_their_own(tmp_path: Path) -> None:
+    export(tmp_path / "out", module=True)
+    code = """
+import copy
+import torch
+from scale_shift import Module
+m = Module(16)
+x = torch.randn(8, 16)
+with torch.no_grad():
+    m(x, 2.5)
+    exported = torch.export.export(m, (x, 2.5))
+assert any("scale_shift" in str(node.target) for node in exported.graph.nodes), exported.graph
+assert torch.allclose(exported.module()(x, 2.5), x * 2.5 + m.b, atol=1e-5)
+for made in (copy.deepcopy, copy.copy):
+    copied = made(m)
+    assert copied.verified_state() is not None
+    copied.train(not copied.training)
+    assert copied.verified_state() is None, "it is in another mode"
+    assert m.verified_state() is not None
+"""
+    run(tmp_path / "out", code)
+
+
 @pytest.mark.long
 @needs_compiler
 def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:

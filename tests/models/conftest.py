@@ -82,6 +82,12 @@ def graphs(monkeypatch):
     torch._dynamo.reset()
 
 
+def unhurried(patched):
+    """Let plans expect decisions in seconds, however busy the machine is that runs the tests."""
+    patched.setattr(planning, "PLANS", 0.1)
+    patched.setattr(planning, "stretch_of", lambda *_: 1.0)
+
+
 @pytest.fixture(scope="session")
 def small_plan(tmp_path_factory):
     """The plan of the small model, made once."""
@@ -89,6 +95,7 @@ def small_plan(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(looking, "LEAST_SHARE", 0.0)
         patched.setattr(planning, "regions_of", two_regions)
+        unhurried(patched)
         patched.setattr(
             looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
         )  # whatever the machine's bounds

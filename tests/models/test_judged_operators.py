@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kernelwright.models._assemble import Accepted
 from kernelwright.models._judged import Judged
 from kernelwright.models._plan import planned
 from kernelwright.models._task import region_task
+from kernelwright.models._whole_judge import WholeJudge
 from kernelwright.records import Candidate, DecisionStatus, SourceFile
 from kernelwright.store import Store
 
@@ -82,8 +84,10 @@ def test_kernels_around_another_librarys_operator_are_accepted_if_they_are_right
     )  # fmt: skip
     accepted = Accepted(region, region_task(capture, region, plan.timed[capture.name]), candidate)
     said: list[str] = []
-    verdict = Judged(plan, [accepted], lambda _, message: said.append(message))
-    judgement = verdict.judge(("eager",), "cpu", tmp_path / "store", None, 420.0)
+    verdict = Judged(plan, lambda _, message: said.append(message))
+    options = {"device": "cpu", "store": tmp_path / "store", "on_event": None}
+    with WholeJudge(plan, ("eager",), options, time.monotonic() + 420.0) as judge:
+        judgement = verdict.judge(judge, [accepted])
     if decision is None:
         assert judgement is None and verdict.kept == () and "rejected: correct" in verdict.out[region.key]
         return

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.models.conftest import written
+from tests.models.conftest import unhurried, written
 from tests.models.planted import planted_evaluation
 from tests.models.world import KERNEL, World, tasks_of
 
 from kernelwright.devices import detect
-from kernelwright.models import _budget, _judged, _optimize, _whole, model_result
+from kernelwright.models import _budget, _optimize, _searching, _whole, _whole_judge, model_result
 from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
 from kernelwright.models._look import gain_of
@@ -89,6 +89,7 @@ def pieces_plan(tmp_path_factory):
     path = written(tmp_path_factory.mktemp("pieces"), "branching.py", BRANCHING)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(looking, "LEAST_SHARE", 0.0)
+        unhurried(patched)
         patched.setattr(looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0))
         made = planning.planned(path, device=detect("cpu"))
     assert made.captured.whole is None and len({row.piece for row in made.plan.regions}) > 1
@@ -109,9 +110,9 @@ def worlds(tmp_path, monkeypatch, request):
         world.found = {names[good]: 2.0, names[bad]: 1.5}
         world.effects = {good: 0.4, bad: -0.2}
         for module, member, value in (
-            (_optimize, "planned", lambda *_, **__: plan), (_judged, "judging", world.judging),
-            (_optimize, "accepted_of", world.accepted_of), (_whole, "accepted_of", world.accepted_of),
-            (_optimize, "over_eager", lambda *_: 1.5), (_optimize, "LEAST_SHARE", 0.0), (_budget, "MISSED", 0.0),
+            (_optimize, "planned", lambda *_, **__: plan), (_whole_judge, "judging", world.judging),
+            (_searching, "accepted_of", world.accepted_of), (_whole, "accepted_of", world.accepted_of),
+            (_optimize, "over_eager", lambda *_: 1.5), (_searching, "LEAST_SHARE", 0.0), (_budget, "MISSED", 0.0),
             (_optimize, "dynamo_form", lambda *_: None), (_optimize, "identity_of", lambda *_: Identity()),
         ):  # fmt: skip
             monkeypatch.setattr(module, member, value)

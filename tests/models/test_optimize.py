@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.models.conftest import written
-from tests.models.world import World, tasks_of
+from tests.models.conftest import unhurried, written
+from tests.models.world import PILOT, planted_world, tasks_of
 
 from kernelwright.api.judge import judge
 from kernelwright.cli._model import model_text
@@ -16,10 +16,11 @@ from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
 from kernelwright.models import (
     Gain,
-    _budget,
     _judged,
     _optimize,
+    _searching,
     _whole,
+    _whole_judge,
     load_model,
     model_result,
     optimize_model,
@@ -29,25 +30,14 @@ from kernelwright.models import _look as looking
 from kernelwright.models import _plan as planning
 from kernelwright.models._look import gain_of
 from kernelwright.models._pilot import Pilot, forecast_of
-from kernelwright.records import Candidate, DecisionStatus, SourceFile
+from kernelwright.records import Candidate, DecisionStatus, Interval, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
-
-PILOT = Pilot(0.5, ("schedule/fused",))
 
 
 @pytest.fixture
 def world(monkeypatch, tmp_path, small_plan):
-    world = World(tmp_path)
-    monkeypatch.setattr(_optimize, "planned", lambda *_, **__: small_plan)
-    monkeypatch.setattr(_judged, "judging", world.judging)
-    monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
-    monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
-    monkeypatch.setattr(_optimize, "over_eager", lambda *_: 1.5)
-    monkeypatch.setattr(_whole, "piloted", lambda task, seconds: PILOT if seconds > 60 else None)
-    monkeypatch.setattr(_optimize, "LEAST_SHARE", 0.0)
-    monkeypatch.setattr(_budget, "MISSED", 0.0)  # each region is searched once
-    return world
+    return planted_world(monkeypatch, tmp_path, small_plan)
 
 
 def test_a_plan_tells_shares_bounds_and_gains(small_plan):
@@ -103,6 +93,7 @@ def test_what_became_of_the_kernels_of_a_region_is_said_where_none_was_accepted(
     world.found, world.effects = {names["norms.0"]: 2.0}, {"norms.0": 0.4}
     late = SimpleNamespace(
         candidate=SimpleNamespace(key="of no other run"),
+        timing=None,
         decision=SimpleNamespace(status="inconclusive", reason="the ratio is 2.09"),
     )
     monkeypatch.setattr(Store, "evaluations", lambda *_: [late])
@@ -215,6 +206,7 @@ def test_regions_of_a_model_whose_graph_breaks_are_searched_and_judged_in_their_
     monkeypatch.setattr(
         looking, "gain_of", lambda time_us, _: gain_of(time_us, 0.0)
     )  # whatever the bounds here
+    unhurried(monkeypatch)
     made = planning.planned(path, device=detect("cpu"))
     assert made.plan.breaks and made.plan.regions
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: made)
@@ -254,16 +246,21 @@ def test_a_program_for_the_whole_that_time_left_undecided_is_said_with_what_was_
     world, small_plan, monkeypatch
 ):
     undecided = SimpleNamespace(
-        verdict=None, decision=SimpleNamespace(status=DecisionStatus.UNKNOWN, reason="time was up")
-    )
+        verdict=None, timing=None,
+        decision=SimpleNamespace(
+            status=DecisionStatus.UNKNOWN, reason="time was up", speedup=Interval(median=1.3), baseline="compile"
+        ),
+    )  # fmt: skip
     monkeypatch.setattr(Store, "evaluations", lambda *_: [undecided])
-    monkeypatch.setattr(_optimize._Regions, "next", lambda *_: None)
+    monkeypatch.setattr(_searching.Regions, "next", lambda *_: None)
     late = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert late.reason == "time was up before a program for the whole model was decided; allow more --minutes"
     assert late.expected == forecast_of(PILOT.share)
+    assert late.speedup.median == 1.3 and late.baseline == "compile" and late.run and not late.improved
     undecided.decision.status = DecisionStatus.SLOWER
     slower = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert slower.reason == "no region has an accepted kernel" and slower.expected != late.expected
+    assert slower.decision is DecisionStatus.SLOWER
 
 
 def test_a_search_of_the_whole_that_found_nothing_is_taken_over_unless_it_was_shorter(world, small_plan):
@@ -436,7 +433,7 @@ def test_the_verdict_gets_the_time_that_is_left_and_nothing_runs_on_after_the_ma
         asked["minutes"] = minutes
         yield lambda *_: time.sleep(60)
 
-    monkeypatch.setattr(_judged, "judging", judging)
+    monkeypatch.setattr(_whole_judge, "judging", judging)
     monkeypatch.setattr(_optimize, "_MARGIN_S", -598.5)
     key = next(iter(small_plan.regions))
     world.found = {f"region_{key}": 2.0}

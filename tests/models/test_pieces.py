@@ -36,11 +36,11 @@ from kernelwright.models._assemble import Accepted
 from kernelwright.models._assemble_pieces import assemble_pieces
 from kernelwright.models._dynamo_regions import SITES
 from kernelwright.models._identity import identity_of
-from kernelwright.models._judged import Judged
 from kernelwright.models._records import MODEL_RESULT
 from kernelwright.models._task import region_task
 from kernelwright.models._timing import untimed
 from kernelwright.models._unusual import reads_values
+from kernelwright.models._whole_judge import WholeJudge
 from kernelwright.models._whole_task import whole_task
 from kernelwright.records import DecisionStatus, Interval
 from kernelwright.store import Store
@@ -234,7 +234,8 @@ def test_regions_of_pieces_are_judged_together_by_the_judge_of_whole_models(kept
         "equal regions of two pieces"
     )
     whole = whole_task(plan.loaded, plan.captured, plan.timed)
-    made = Judged(plan, [accepted], lambda *_, **__: None)._assembled([accepted], whole)
+    judge = WholeJudge(plan, (), {"store": None}, 0.0)
+    made = judge.assembled([accepted])
     assert made.key == assemble_pieces(whole.task, [accepted]).key
 
 

@@ -1,5 +1,6 @@
 """Where a model that is wrong with its kernels begins to be wrong: planted faults in a middle layer, judged."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from kernelwright.models._regions import regions_of
 from kernelwright.models._task import region_task
 from kernelwright.models._timing import untimed
 from kernelwright.models._whole import search_whole
+from kernelwright.models._whole_judge import WholeJudge
 from kernelwright.models._wrong_layer import layers_of
 from kernelwright.records import Candidate, SourceFile
 
@@ -89,8 +91,10 @@ def test_the_layer_of_a_kernel_that_is_wrong_inside_the_model_is_named(tmp_path)
     capture, region = next(found for found in plan.regions.values() if found[1].label == "layers.2")
     task = region_task(capture, region, plan.timed[capture.name])
     accepted = Accepted(region, task, kernel(region, WRONG).candidate)
-    verdict = Judged(plan, [accepted], lambda *_, **__: None)
-    assert verdict.judge(("eager",), "cpu", tmp_path / "store", None, 300.0) is None
+    verdict = Judged(plan, lambda *_, **__: None)
+    options = {"device": "cpu", "store": tmp_path / "store", "on_event": None}
+    with WholeJudge(plan, ("eager",), options, time.monotonic() + 300.0) as judge:
+        assert verdict.judge(judge, [accepted]) is None
     reason = verdict.out[region.key]
     assert "rejected: correct" in reason and reason.endswith("it is wrong from layers.2 on"), reason
 

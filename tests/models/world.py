@@ -4,11 +4,13 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from kernelwright.devices import detect
-from kernelwright.models import optimize_model
+from kernelwright.models import _budget, _optimize, _searching, _whole, _whole_judge, optimize_model
+from kernelwright.models._pilot import Pilot
 from kernelwright.propose.schedule import FIRST
 from kernelwright.records import Candidate, DecisionStatus, Interval, RunStatus, SourceFile
 from kernelwright.store import Store
 
+PILOT = Pilot(0.5, ("schedule/fused",))
 KERNEL = "def run(*values):\n    return values[0]\n"
 
 
@@ -19,12 +21,14 @@ class World:
         self.folder, self.store = folder, folder / "store"
         self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
         self.final, self.budgets, self.first, self.accepted_s = DecisionStatus.IMPROVED, [], [], 1.0
+        self.native_asked, self.held_against, self.beaten_by = 0, [], {}
 
     def search(self, task, *, budget, **options):
         assert budget.minutes > 0 and options["store"] == self.store
         self.searched.append(task.name)
         self.budgets.append(budget)
         self.first.append(options.get("more", {}).get(FIRST, ()))
+        self.held_against.append(tuple(options.get("baselines", ())))
         speedup = self.found.get(task.name, 1.0)
         if isinstance(speedup, Exception):
             raise speedup
@@ -38,6 +42,8 @@ class World:
 
     def accepted_of(self, store, run):
         speedup = self.found.get(run.task_name, 1.0)
+        if self.beaten_by.get(run.task_name, "") in run.options.get("baselines", (None,)):
+            return ()
         if isinstance(speedup, Exception) or speedup <= 1.0:
             return ()
         candidate = Candidate(
@@ -57,6 +63,9 @@ class World:
 
         def ask(candidate, screen):
             names = [n for n in self.effects if n in candidate.reason]
+            if candidate.reason == "kernels for nothing":
+                self.native_asked += 1
+                return SimpleNamespace(run="native", speedup=None)
             self.asked.append((screen, candidate.reason))
             speedup = 1.0 + sum(self.effects[n] for n in names)
             return SimpleNamespace(
@@ -71,6 +80,20 @@ class World:
             target, device="cpu", store=self.store, search=self.search, on_event=self.events.append,
             proposers=proposers, **options,
         )  # fmt: skip
+
+
+def planted_world(monkeypatch, folder, plan):
+    """Return a world in which all that is planted takes the place of searches and of the judge."""
+    world = World(folder)
+    for module, member, value in (
+        (_optimize, "planned", lambda *_, **__: plan), (_whole_judge, "judging", world.judging),
+        (_searching, "accepted_of", world.accepted_of), (_whole, "accepted_of", world.accepted_of),
+        (_optimize, "over_eager", lambda *_: 1.5), (_searching, "LEAST_SHARE", 0.0),
+        (_whole, "piloted", lambda _, seconds: PILOT if seconds > 60 else None),
+        (_budget, "MISSED", 0.0),  # each region is searched once
+    ):  # fmt: skip
+        monkeypatch.setattr(module, member, value)
+    return world
 
 
 def tasks_of(planned):

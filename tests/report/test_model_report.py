@@ -156,3 +156,12 @@ def test_the_command_shows_a_model_with_its_plan_and_drift(tmp_path, capsys):
     assert re.search(r"As deployed: .*drifted.*the cache is off by one", page.read_text())
     assert main(["report", "nosuch", *flags]) == 2
     assert "nosuch" in capsys.readouterr().err
+
+
+def test_a_model_that_stays_native_is_told_with_what_was_timed_and_why_the_search_ended():
+    timed = NOTHING.model_copy(update={"speedup": Interval(median=0.8), "ended": "time was up: mlp is next"})
+    page = render_model(ModelReport(timed, PLAN))
+    assert "The best that was timed was 0.80 times as fast as compile (equal)." in page
+    assert "The search ended: time was up: mlp is next." in page and "timed was" not in render_model(
+        ModelReport(NOTHING)
+    )

@@ -136,6 +136,8 @@ def model_text(result: "ModelResult", again: str = "") -> str:
     lines = [f"{result.model}: {head}{against}"]
     if result.reason:
         lines.append(f"  why       {result.reason}")
+    if result.ended:
+        lines.append(f"  ended     {result.ended}")
     if result.numerics:
         lines.append(f"  numerics  {result.numerics}")
     if result.eager_speedup is not None and not result.trained:

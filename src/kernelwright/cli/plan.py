@@ -71,6 +71,10 @@ def _print(found: "Plan") -> None:
     print(
         f"with the regions to try: {_times(found.expected)}; at most {found.ceiling:.2f} times if they took no time"
     )
+    if found.decided_s:
+        print(
+            f"a decision takes about {found.decided_s:.0f} s more here: {found.chance:.0%} within the minutes"
+        )
     if found.trace:
         print_report(found.trace)
     for line in (
@@ -93,6 +97,7 @@ def _row(found: "Plan", row: "PlannedRegion") -> dict[str, str]:
         "by": row.limit,
         "may save": _gain(row.gain),
         "cost": f"{row.cost_s:.0f} s",
+        "decided": f"{row.chance:.0%}",
     }
     if found.trace and found.trace.device:
         fused = [found.trace.device.chains[place] for place in row.chains]

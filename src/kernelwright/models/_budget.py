@@ -12,6 +12,7 @@ collection, 2008), by cost as in Howard's information value theory (1966).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ._decided import chance_of
 from ._plan_records import Gain
 
 MISSED = 0.35
@@ -42,6 +43,8 @@ class Stream:
     """Searches so far."""
     speedup: float = 1.0
     """The accepted kernel's speedup; 1 where there is none."""
+    lost: float = 1.0
+    """The largest speedup of a kernel that was accepted and did not help inside the model; 1 where there is none."""
     failed: str = ""
     """Why it cannot be searched; empty where it can."""
     runs: list[str] = field(default_factory=list)
@@ -51,6 +54,11 @@ class Stream:
     def saved_us(self) -> float:
         """Microseconds of the model that the accepted kernel saves, by its own measurement."""
         return self.time_us * (1.0 - 1.0 / self.speedup)
+
+    @property
+    def lost_us(self) -> float:
+        """Microseconds that were saved alone and not inside the model: what they promised counts for nothing."""
+        return self.time_us * (1.0 - 1.0 / self.lost)
 
     @property
     def remaining_us(self) -> float:
@@ -71,13 +79,24 @@ class Stream:
 
     @property
     def better(self) -> list[tuple[float, float]]:
-        """What it may save beyond its kernel, in all: microseconds, each with its chance by all searches so far."""
+        """What it may save beyond its kernel, in all: microseconds, each with its chance by all searches so far.
+
+        What a kernel saved that did not help inside the model must be saved once more before anything is.
+
+        Example:
+            >>> stream = Stream("norm", Gain(low=50.0, expected=100.0, high=150.0), time_us=200.0, cost_s=10.0)
+            >>> [us for us, _ in stream.better]
+            [50.0, 100.0, 150.0]
+            >>> stream.lost = 2.0
+            >>> [us for us, _ in stream.better]
+            [50.0]
+        """
         if self.failed:
             return []
-        missed = MISSED**self.searches
-        beliefs = [(us, p * (missed if us > self.saved_us else 1.0)) for us, p in prior(self.gain)]
+        missed, floor_us = MISSED**self.searches, self.saved_us + self.lost_us
+        beliefs = [(us, p * (missed if us > floor_us else 1.0)) for us, p in prior(self.gain)]
         whole = sum(p for _, p in beliefs)
-        return [(us, p / whole) for us, p in beliefs if us > self.saved_us]
+        return [(us - self.lost_us, p / whole) for us, p in beliefs if us > floor_us]
 
 
 def prior(gain: Gain) -> list[tuple[float, float]]:
@@ -111,7 +130,10 @@ def total_us(saved_us: Mapping[str, float], overlaps: Overlaps) -> float:
 
 
 def next_of(streams: Iterable[Stream], left_s: float, overlaps: Overlaps, least_us: float) -> Stream | None:
-    """Return the region to search next; None where nothing that fits into the time is worth more than `least_us`."""
+    """Return the region to search next; None where nothing that fits into the time is worth more than `least_us`.
+
+    A gain is worth as much as the chance that it is decided on in the time that is left.
+    """
     known = list(streams)
     in_hand = {s.key: s.saved_us for s in known if s.speedup > 1.0}
     now_us = total_us(in_hand, overlaps)
@@ -125,7 +147,8 @@ def next_of(streams: Iterable[Stream], left_s: float, overlaps: Overlaps, least_
             )
             for us, chance in stream.better
         )
-        return (1.0 - MISSED) * sum(chance * max(rise, 0.0) for chance, rise in rises)
+        decided = chance_of(left_s, stream.cost_s)
+        return decided * (1.0 - MISSED) * sum(chance * max(rise, 0.0) for chance, rise in rises)
 
     fitting: Sequence[tuple[float, Stream]] = [(worth_us(s), s) for s in known if s.cost_s <= left_s]
     worth = [(us / s.cost_s, s) for us, s in fitting if us > least_us]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ._budget import MISSED, Overlaps, Stream, next_of, prior, total_us
+from ._decided import chance_of
 from ._plan_records import Gain
 
 _WORLDS = 60
@@ -59,9 +60,10 @@ def play(
     played = [replace(s, runs=[]) for s in streams]
     left_s = budget_s
     while (stream := rule(played, left_s, overlaps, least_us)) is not None:
+        decided = draw.random() < chance_of(left_s, stream.cost_s)
         left_s -= stream.cost_s
         stream.searches += 1
-        if draw.random() >= MISSED:
+        if draw.random() >= MISSED and decided:
             rest_us = max(stream.time_us - truth[stream.key], 1e-3 * stream.time_us)
             stream.speedup = max(stream.time_us / rest_us, 1.0)
     return played

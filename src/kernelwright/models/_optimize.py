@@ -1,5 +1,6 @@
 """Model, minutes → ModelResult: plan, search the regions, judge the patched model as a whole."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,31 +8,42 @@ from pathlib import Path
 from typing import Any
 
 from ..devices import Device
-from ..errors import InputError, KernelwrightError, fault_of
+from ..errors import InputError
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, Numerics, Task, content_key
-from ..search import Event, Judgement, OnEvent, accepted_of
+from ..records import DecisionStatus, Numerics, Task, content_key
+from ..search import Event, Judgement, OnEvent
 from ..store import Store
 from ..system.deadline import deadline
+from ..tasks import caveat
 from ._assemble import Accepted
-from ._budget import Stream, kept_of, next_of
+from ._decided import HOPELESS, chance_of, enough_s, seen_in
 from ._device import device_of_models
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
-from ._look import LEAST_SHARE
 from ._metadata import keep_metadata
-from ._minutes import SHORTEST_S, budget_of, verdict_s
+from ._minutes import TIME_UP, again_s, verdict_s
+from ._native_forms import (
+    REGION_FORMS,
+    fastest_of,
+    forms_in,
+    held_against,
+    keep_forms,
+    kept_forms,
+    wants_measuring,
+)
 from ._over_eager import over_eager, ratio_to_eager
 from ._pilot import forecast_of
-from ._plan import Planned, overlaps_of, planned, streams_of
+from ._plan import Planned, planned
 from ._records import MODEL_PLAN, MODEL_RESULT, SIZED_RESULT, ModelResult, RegionOutcome, SizedResult
+from ._searching import Regions, Search
 from ._target import Loaded, ModelTarget
-from ._task import region_task
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
-from ._whole import WholeFound, ends_of, finished_runs, note_search, search_whole
-from .pieces import Unprintable
+from ._whole import WholeFound, search_whole
+from ._whole_judge import WholeJudge
 
+ACCEPTED = "a faster program was accepted"
+"""Why a run ended that found what it searched."""
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
 PROPOSERS = ("library", "schedule")
@@ -53,7 +65,7 @@ def optimize_model(
     numerics: Numerics | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
-    search: Callable[..., Any] = search_op,
+    search: Search = search_op,
 ) -> ModelResult:
     """Make a whole model faster: search its regions, patch what was accepted, and judge the model end to end.
 
@@ -95,7 +107,11 @@ def optimize_model(
     found: list[Planned] = []
     try:
         with deadline(minutes * 60 + _MARGIN_S):
-            found.append(planned(target, device=used, inputs=inputs, minutes=minutes, numerics=numerics))
+            with Store(store) as kept:
+                seen = seen_in(kept, used.fingerprint)
+            found.append(
+                planned(target, device=used, inputs=inputs, minutes=minutes, numerics=numerics, seen=seen)
+            )
             say("plan", message=_told(found[0]))
             for note in found[0].plan.notes:
                 say("plan", message=note)
@@ -105,9 +121,8 @@ def optimize_model(
         spent = f"time was up after {time.monotonic() - begun:.0f} s"
         if not found:
             raise InputError(f"{spent}, before the model was planned; allow more --minutes") from None
-        return _result(
-            found[0], used, None, (), f"{spent}, before it was decided; allow more --minutes", begun
-        )
+        late = f"{spent}, before it was decided; allow more --minutes"
+        return _result(found[0], used, None, (), late, begun).model_copy(update={"ended": TIME_UP})
 
 
 def model_result(run: str, store: Path | str | None = None) -> ModelResult:
@@ -146,9 +161,12 @@ class _Run:
     begun: float
     end: float
 
-    def result(self, search: Callable[..., Any]) -> tuple[ModelResult, Task | None]:
+    def result(self, search: Search) -> tuple[ModelResult, Task | None]:
         """Search the whole model as one program, else its regions; the task is the one that a program was judged on."""
         plan, alone = self.plan, WholeFound()
+        if chance_of(self._left_s(), plan.plan.decided_s) < HOPELESS:
+            found = self._native((), self._too_short(), alone)
+            return found.model_copy(update={"ended": TIME_UP}), None
         whole = plan.plan.whole
         if set(WHOLE_PROPOSERS) <= set(self.options["proposers"]) and whole is not None and whole.chosen:
             more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
@@ -159,39 +177,86 @@ class _Run:
         if plan.captured.whole is None and self.used.kind != "cpu":
             broken = f"the model's graph breaks ({plan.captured.breaks[0]}); kernels serve its pieces on CPUs alone"
             return self._native(tried, broken, alone), None
-        all_s, regions = self._left_s(), _Regions(plan, self.options["store"], self.say)
-        regions.take_over(self.options)
+        with WholeJudge(plan, self.baselines, self.options, self.end) as judge:
+            return self._by_regions(search, judge, tried, alone)
+
+    def _by_regions(
+        self, search: Search, judge: WholeJudge, tried: tuple[RegionOutcome, ...], alone: WholeFound
+    ) -> tuple[ModelResult, Task | None]:
+        """Search regions and judge the model with their kernels, and go on where it is not faster with them."""
+        verdict, all_s, kept_s = Judged(self.plan, self.say), self._left_s(), 0.0
+        regions = Regions(self.plan, _key(self.plan), self.options, self.say, search)
 
         def left_to_search_s() -> float:
-            return self._left_s() - verdict_s(all_s, regions.accepted_s)
+            return self._left_s() - (kept_s or verdict_s(all_s, regions.accepted_s))
 
-        while (stream := regions.next(left_to_search_s())) is not None:
-            left_s = left_to_search_s()
-            budget = budget_of(min(max(stream.cost_s, 2 * SHORTEST_S), left_s), left_s)
-            regions.search(stream, search, budget, self.options)
-        accepted = regions.accepted()
-        if not accepted:
-            return self._without_kernels(tried, regions.outcomes(()), alone), None
-        result, task = self._judged(regions, accepted, tried)
-        return result.model_copy(update={"pilot": alone.pilot}), task
+        regions.hold_against(self._held_against(judge, alone, regions, left_to_search_s()))
+        while True:
+            ended, accepted = regions.search(left_to_search_s), regions.accepted()
+            if not regions.is_new(accepted):
+                break
+            began = time.monotonic()
+            judgement = verdict.judge(judge, accepted)
+            kept_s = again_s(time.monotonic() - began)
+            if judgement is not None and judgement.decision is DecisionStatus.IMPROVED:
+                ended = ACCEPTED
+                break
+            regions.note_judged(accepted, verdict.taken_out)
+            regions.note_judged(verdict.judged, ())
+            if self._left_s() <= 0:
+                ended = TIME_UP
+                break
+            self.say("whole", message=f"{verdict.reason}; {self._left_s():.0f} s are left to go on in")
+        outcomes = regions.outcomes(verdict.kept, verdict.out)
+        if kept_s:
+            found, task = self._of_regions(verdict, (*tried, *outcomes)), verdict.task
+        else:
+            found, task = self._without_kernels(tried, outcomes, alone), None
+        return found.model_copy(update={"pilot": alone.pilot, "ended": ended}), task
 
-    def _judged(
-        self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
-    ) -> tuple[ModelResult, Task | None]:
-        """Judge the model with the kernels of its regions, in the time that is left."""
-        store, verdict = self.options["store"], Judged(self.plan, accepted, self.say)
-        judgement = verdict.judge(
-            self.baselines, self.options["device"], store, self.options["on_event"], self._left_s()
-        )
-        outcomes = (*tried, *regions.outcomes(verdict.kept, verdict.out))
-        result = _result(self.plan, self.used, judgement, outcomes, verdict.reason, self.begun)
+    def _held_against(
+        self, judge: WholeJudge, alone: WholeFound, regions: Regions, left_s: float
+    ) -> tuple[str, ...]:
+        """Return the native forms that kernels of regions must beat: the one that is the whole model's best, too."""
+        place, key = self.options["store"], _key(self.plan)
+        if not wants_measuring(self.baselines):
+            return REGION_FORMS
+        with Store(place) as store:
+            forms = kept_forms(store, key, self.baselines) or (
+                forms_in(store, alone.run) if alone.run else {}
+            )
+        if not wants_measuring(tuple(forms)) and regions.next(left_s) is not None:
+            forms = judge.native() or forms
+        with Store(place) as store:
+            keep_forms(store, key, self.baselines, forms)
+        fastest = fastest_of(forms)
+        if wants_measuring((fastest,)) and fastest:
+            what = caveat(fastest) or "kernels of its regions must beat it, too"
+            self.say("region", message=f"the model's best native form is {fastest}; {what}")
+        return held_against(fastest)
+
+    def _of_regions(self, verdict: Judged, outcomes: tuple[RegionOutcome, ...]) -> ModelResult:
+        """Return the result of the model with the kernels of its regions, as it was judged or timed last."""
+        store, best = self.options["store"], verdict.best
+        result = _result(self.plan, self.used, best, outcomes, verdict.reason, self.begun)
+        if result.improved and not verdict.kept:
+            result = result.model_copy(update={"decision": DecisionStatus.INCONCLUSIVE})
         more = {
             "weights": verdict.weights, "call": self.plan.loaded.whole.call,
             "pieces": self.plan.captured.whole is None,
-            "eager_speedup": over_eager(store, judgement.run, judgement.candidate) if judgement else None,
+            "eager_speedup": over_eager(store, best.run, best.candidate) if best else None,
             "expected": _expected(self.plan, verdict.judged),
         }  # fmt: skip
-        return result.model_copy(update=more), verdict.task
+        return result.model_copy(update=more)
+
+    def _too_short(self) -> str:
+        """Say that nothing can be decided in the minutes, and how many would do."""
+        planned_s, need_s = self.plan.plan.seconds, self.plan.plan.decided_s
+        enough = math.ceil((planned_s + enough_s(need_s)) / 60)
+        return (
+            f"{TIME_UP} before it began: planning took {planned_s:.0f} s, a decision takes about {need_s:.0f} s more "
+            f"here, and {self._left_s():.0f} s are left; allow --minutes {enough}"
+        )
 
     def _of_whole(self, found: WholeFound) -> ModelResult:
         """Return the result where one program serves the whole model."""
@@ -202,7 +267,7 @@ class _Run:
             model=plan.plan.model, device=self.used.fingerprint, run=found.run, decision=decision.status,
             speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
             expected=self._expected_of_whole(found), pilot=found.pilot,
-            regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call,
+            regions=(found.outcome(plan),), weights=found.weights, call=plan.loaded.whole.call, ended=ACCEPTED,
             numerics=plan.loaded.numerics, seconds=time.monotonic() - self.begun,
         )  # fmt: skip
 
@@ -216,115 +281,14 @@ class _Run:
         self, tried: tuple[RegionOutcome, ...], regions: tuple[RegionOutcome, ...], whole: WholeFound
     ) -> ModelResult:
         """Return the result where no region has a kernel; the whole's forecast where nothing else was tried."""
-        if regions or not whole.late:
-            return self._native((*tried, *regions), "no region has an accepted kernel", whole)
-        found = self._native(tried, _LATE, whole)
-        return found.model_copy(update={"expected": self._expected_of_whole(whole)})
+        late = whole.late and not regions
+        found = self._native((*tried, *regions), _LATE if late else "no region has an accepted kernel", whole)
+        more = {"expected": self._expected_of_whole(whole)} if late else {}
+        return found.model_copy(update={**whole.as_timed(), **more})
 
     def _native(self, outcomes: tuple[RegionOutcome, ...], reason: str, whole: WholeFound) -> ModelResult:
         found = _result(self.plan, self.used, None, outcomes, reason, self.begun)
         return found.model_copy(update={"pilot": whole.pilot})
-
-
-class _Regions:
-    """The regions of a plan while they are searched."""
-
-    def __init__(self, plan: Planned, store: Path | str | None, say: Callable[..., None]) -> None:
-        self._plan, self._store, self._say = plan, store, say
-        self._rows = {row.region: row for row in plan.plan.regions}
-        self._streams = {stream.key: stream for stream in streams_of(plan.plan.regions)}
-        self._overlaps = overlaps_of(plan.regions)
-        self._accepted: dict[str, Accepted] = {}
-        self._ends: dict[str, str] = {}
-        self._key = _key(plan)
-        self.accepted_s = 0.0
-        """The longest that accepting a kernel took."""
-
-    def take_over(self, options: dict[str, Any]) -> None:
-        """Take over the finished runs of an earlier, interrupted attempt that asked for the same."""
-        with Store(self._store) as store:
-            known = finished_runs(store, self._key, self._plan.plan.device, options)
-            for key, run in ((k, run) for k in self._streams for run in known.get(k, ())):
-                self._note(self._streams[key], run, store)
-                self._say("region", message=f"{self._rows[key].label}: run {run} taken over")
-
-    def next(self, left_s: float) -> Stream | None:
-        """Return the region to search next; None where none is worth it or time is up."""
-        if left_s < SHORTEST_S:
-            return None
-        least_us = LEAST_SHARE * self._plan.plan.time_us
-        return next_of(self._streams.values(), left_s, self._overlaps, least_us)
-
-    def search(
-        self, stream: Stream, search: Callable[..., Any], budget: Budget, options: dict[str, Any]
-    ) -> None:
-        """Search one region; whatever goes wrong is noted, and the others go on."""
-        row, (capture, region) = self._rows[stream.key], self._plan.regions[stream.key]
-        stream.searches += 1
-        self._say(
-            "region",
-            message=f"{row.label} x{row.uses}: searching for {60 * (budget.search_minutes or 0):.0f} s",
-        )
-        try:
-            task = self._plan.loaded.judged(region_task(capture, region, self._plan.timed[capture.name]))
-            with Store(self._store) as store:
-                note_search(store, self._key, stream.key, task)
-            found = search(task, budget=budget, **options)
-        except (KernelwrightError, Unprintable) as error:
-            stream.failed = str(error)
-        except Exception as error:  # noqa: BLE001  a region's failure never ends the model's run
-            stream.failed = fault_of(error)
-        else:
-            with Store(self._store) as store:
-                self._note(stream, found.run, store)
-        if stream.failed:
-            self._say("region", message=f"{row.label}: stays native: {stream.failed}")
-
-    def _note(self, stream: Stream, run: str, store: Store) -> None:
-        """Note what a finished run of a region brought."""
-        if run in stream.runs:
-            return
-        stream.searches = max(stream.searches, len(stream.runs) + 1)
-        stream.runs.append(run)
-        record = store.run(run)
-        best = next(iter(accepted_of(store, record)), None)
-        if best is None:
-            self._ends[stream.key] = ends_of(store.evaluations(run))
-        else:
-            self.accepted_s = max(self.accepted_s, best.time_s)
-        if (
-            best is not None
-            and best.decision.speedup is not None
-            and best.decision.speedup.median > stream.speedup
-        ):
-            stream.speedup = best.decision.speedup.median
-            region = self._plan.regions[stream.key][1]
-            self._accepted[stream.key] = Accepted(region, store.task(record.task), best.candidate)
-
-    def accepted(self) -> list[Accepted]:
-        """Return accepted kernels of regions that do not overlap, those that save the most first."""
-        saved = {key: self._streams[key].saved_us for key in self._accepted}
-        return [self._accepted[key] for key in kept_of(saved, self._overlaps)]
-
-    def outcomes(
-        self, kept: Sequence[Accepted], out: dict[str, str] | None = None
-    ) -> tuple[RegionOutcome, ...]:
-        """Return what came of each region that was tried."""
-        inside = {a.region.key for a in kept}
-        return tuple(
-            self._outcome(s, s.key in inside, out or {}) for s in self._streams.values() if s.runs or s.failed
-        )
-
-    def _outcome(self, stream: Stream, kept: bool, out: dict[str, str]) -> RegionOutcome:
-        row = self._rows[stream.key]
-        none = "; ".join(("no kernel was accepted", *(e for e in (self._ends.get(stream.key),) if e)))
-        reason = "" if kept else out.get(stream.key) or stream.failed or none
-        if not kept and stream.speedup > 1.0 and stream.key not in out:
-            reason = "a larger gain overlaps with it"
-        return RegionOutcome(
-            region=stream.key, label=row.label, uses=row.uses, runs=tuple(stream.runs), kept=kept, reason=reason,
-            speedup=stream.speedup if stream.speedup > 1.0 else None, expected_us=row.gain.expected,
-        )  # fmt: skip
 
 
 def _result(

@@ -15,13 +15,14 @@ from ..devices import Device, Peak, Peaks, peaks_of
 from ..errors import InputError, TaskError
 from ..profile.trace import Chain, TraceReport, analyse, read_trace
 from ..records import Numerics, Task
-from ..store import DeviceLock
+from ..store import DeviceLock, Store
 from ..tasks import Problem, one_thread
 from ..tasks.capture import trace as graph_of
 from ._budget import Overlaps, Stream
 from ._capture import Captured, capture_model
 from ._choose import choose
 from ._clock import Clock, HostClock, clock_of
+from ._decided import PLANS, Seen, chance_of, factor_of, seen_in, stretch_of
 from ._device import device_of_models, moved
 from ._look import LEAST_SHARE, Look
 from ._minutes import regions_s, whole_s
@@ -47,11 +48,9 @@ WHOLE_CLOSED = (0.47, 0.80, 0.96)
 computes all the same apart: tenth, median and ninetieth of 26 models of `benchmarks.zoo`, on a machine where products
 reach 0.9 of their peak."""
 _WHOLE_ACCEPTED = 0.95
-"""Chance that a program for a whole model is accepted: 50 of 52 of `benchmarks.zoo`."""
+"""Chance that a program for a whole model is accepted if there is time for it: 50 of 52 of `benchmarks.zoo`."""
 _BUSY = 0.7
 """Runnable processes per core above which a machine is busy."""
-_WHOLE_S = 150.0
-"""Seconds to search and accept a program for a whole model."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Planned:
 
 def plan(
     target: ModelTarget | Loaded, *, inputs: object = None, device: str | None = None, minutes: float = 10.0,
-    trace: Path | str | None = None,
+    trace: Path | str | None = None, store: Path | str | None = None,
 ) -> Plan:  # fmt: skip
     """Find where a model spends its time and which regions are worth changing; nothing is searched yet.
 
@@ -97,21 +96,24 @@ def plan(
         minutes: The budget that the set of regions is chosen for.
         trace: A trace of the model on a GPU that `torch.profiler` exported, `.json` or `.json.gz`: what it shows is
             part of the plan, and each region names the chains of kernels that it would fuse.
+        store: Folder of the run store, whose runs tell how long decisions take here; by default the user's.
 
     Raises:
         TaskError: the target is no model, or it does not run on its own inputs.
         InputError: the file is no trace.
     """
-    used, seen = device_of_models(device), analyse(read_trace(Path(trace))) if trace is not None else None
-    return planned(target, inputs=inputs, device=used, minutes=minutes, trace=seen).plan
+    used, report = device_of_models(device), analyse(read_trace(Path(trace))) if trace is not None else None
+    with Store(store) as kept:
+        seen = seen_in(kept, used.fingerprint)
+    return planned(target, inputs=inputs, device=used, minutes=minutes, trace=report, seen=seen).plan
 
 
 def planned(
     target: ModelTarget | Loaded, *, device: Device, inputs: object = None, minutes: float = 10.0,
-    numerics: Numerics | None = None, trace: TraceReport | None = None,
+    numerics: Numerics | None = None, trace: TraceReport | None = None, seen: Sequence[Seen] = (),
 ) -> Planned:  # fmt: skip
-    """Plan, and keep the model, its graphs and its regions."""
-    begun = time.monotonic()
+    """Plan, and keep the model, its graphs and its regions; `seen` are earlier attempts on this device."""
+    begun, computed = time.monotonic(), time.process_time()
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs)
     loaded = replace(loaded, numerics=numerics)
     peaks, rates, place = peaks_of(device), rates_of(device), device.torch_device
@@ -119,10 +121,10 @@ def planned(
     with _steady(device) as (clock, notes):
         _check_runs(there)
         captured = capture_model(loaded)
-        seconds = _TIMING_S / max(len(captured.pieces), 1)
+        each_s = _TIMING_S / max(len(captured.pieces), 1)
         with _alone(device):
             times = {
-                piece.name: timed(piece, there.whole, seconds=seconds, clock=clock, place=place)
+                piece.name: timed(piece, there.whole, seconds=each_s, clock=clock, place=place)
                 for piece in captured.pieces
             }
         products = reach_of(device)
@@ -131,12 +133,18 @@ def planned(
             found = _with_chains(found, regions, trace.device.chains)
         whole_row, whole, unfit = _whole_row(loaded, captured, times, device, peaks, rates, products)
     whole_us = next((t.whole_us for t in times.values()), 0.0)
-    chosen = _chosen(found, regions, whole_row, whole_us, minutes * 60)
+    seconds, processor_s, factor = time.monotonic() - begun, time.process_time() - computed, factor_of(seen)
+    decided_s, left_s = PLANS * seconds * factor, minutes * 60 - seconds
+    found, whole_row = _stretched(
+        found, whole_row, decided_s, factor * stretch_of(seconds, processor_s), left_s
+    )
+    chosen = _chosen(found, regions, whole_row, whole_us, left_s)
     made = Plan(
         model=loaded.name, device=device.fingerprint, time_us=whole_us,
         operators_us=sum(t.total_us for t in times.values()), breaks=captured.breaks,
         native=tuple(dict.fromkeys((*native, *unfit))), notes=(*loaded.notes, *notes),
-        seconds=time.monotonic() - begun, parts=timed_parts(captured, times), trace=trace, **chosen,
+        seconds=seconds, decided_s=decided_s, chance=chance_of(left_s, decided_s),
+        parts=timed_parts(captured, times), trace=trace, **chosen,
     )  # fmt: skip
     return Planned(made, loaded, captured, regions, times, place, whole)
 
@@ -194,6 +202,19 @@ def _with_chains(
     return [row.model_copy(update={"chains": chains_in(*regions[row.region], chains)}) for row in rows]
 
 
+def _stretched(
+    found: Sequence[PlannedRegion], whole: PlannedRegion | None, decided_s: float, times: float, left_s: float
+) -> tuple[list[PlannedRegion], PlannedRegion | None]:
+    """Return regions and the whole with what a search costs here and now, and the chance of a decision."""
+    rows = []
+    for row in found:
+        cost_s = row.cost_s * times
+        rows.append(row.model_copy(update={"cost_s": cost_s, "chance": chance_of(regions_s(left_s), cost_s)}))
+    if whole is not None:
+        whole = whole.model_copy(update={"cost_s": decided_s, "chance": chance_of(left_s, decided_s)})
+    return rows, whole
+
+
 def _chosen(
     found: Sequence[PlannedRegion], regions: Mapping[str, tuple[Capture, Region]], whole: PlannedRegion | None,
     whole_us: float, budget_s: float,
@@ -203,9 +224,10 @@ def _chosen(
     alone = choose(streams_of(found), regions_s(budget_s), overlaps, least_us)
     after = alone
     if whole is not None:
-        left_s = budget_s - min(whole_s(budget_s), _WHOLE_S)
+        left_s = budget_s - min(whole_s(budget_s), whole.cost_s)
         after = choose(streams_of(found), regions_s(left_s), overlaps, least_us)
-        expected_us = _WHOLE_ACCEPTED * whole.gain.expected + (1 - _WHOLE_ACCEPTED) * after.gain.expected
+        accepted = _WHOLE_ACCEPTED * chance_of(budget_s, whole.cost_s)
+        expected_us = accepted * whole.gain.expected + (1 - accepted) * after.gain.expected
         whole = whole.model_copy(update={"chosen": expected_us >= alone.gain.expected})
     best = after if whole is not None and whole.chosen else alone
     rows = [r.model_copy(update={"chosen": r.region in best.tried}) for r in found]
@@ -258,7 +280,7 @@ def _whole_row(
     row = PlannedRegion(
         region=WHOLE, piece="", kind="model", label="the whole model", uses=1, time_us=time_us, share=1.0,
         bound_us=found.attainable_us, reach_us=reach_us, limit=found.limit,
-        gain=Gain(low=low, expected=expected, high=high), cost_s=_WHOLE_S, chosen=False,
+        gain=Gain(low=low, expected=expected, high=high), cost_s=0.0, chosen=False,
     )  # fmt: skip
     return row, whole, []
 

@@ -48,6 +48,8 @@ class PlannedRegion(Record):
     """Seconds to search and accept a kernel."""
     chosen: bool
     """Whether it is in the set to try."""
+    chance: float = 1.0
+    """Chance that a search for it is decided in the minutes, if it is the first."""
     chains: tuple[int, ...] = ()
     """Places among the trace's chains of kernels of those that one kernel in its place would fuse."""
 
@@ -79,6 +81,10 @@ class Plan(Record):
     """Where the time goes, by module and operator."""
     gain: Gain = Gain(low=0.0, expected=0.0, high=0.0)
     """What trying the chosen regions saves together, played through on possible outcomes."""
+    decided_s: float = 0.0
+    """About how many seconds a decision on the model takes here after the plan; 0 where that is not known."""
+    chance: float = 1.0
+    """Chance that such a decision falls within the minutes."""
     covered_us: float = 0.0
     """Microseconds of the chosen regions, each part counted once."""
     trace: TraceReport | None = None

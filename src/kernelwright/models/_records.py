@@ -144,11 +144,12 @@ class ModelResult(Record):
     decision: DecisionStatus
     """`improved` if the patched model may replace the native one."""
     speedup: Interval | None
-    """Of the patched model over the best native form; none where it was not timed."""
+    """Of the patched model over the best native form; where none was accepted, of the best that was timed, whose
+    interval may lack its ends; none where nothing was timed."""
     baseline: str
     """The best native form."""
     eager_speedup: float | None
-    """Of the patched model over eager torch."""
+    """Of the same over eager torch."""
     expected: tuple[float, float, float]
     """What was expected over eager torch, by the pilot where there was one, else by the plan: low, expected, high."""
     pilot: float | None = None
@@ -177,6 +178,8 @@ class ModelResult(Record):
     """How far it may be off, where that was chosen."""
     reason: str = ""
     """Why nothing better was found; empty if something was."""
+    ended: str = ""
+    """Why the search ended; empty in results of earlier versions."""
     seconds: float = 0.0
     """Seconds that it took."""
 

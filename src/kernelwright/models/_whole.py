@@ -14,6 +14,7 @@ from ..records import DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
 from ._minutes import budget_of, whole_s
+from ._over_eager import ratio_to_eager
 from ._pilot import forecast_of, piloted
 from ._plan import Planned
 from ._plan_records import WHOLE
@@ -51,6 +52,19 @@ class WholeFound:
     """Part of eager torch's time that its first programs took before the search; none where none was timed."""
     late: bool = False
     """Whether a program was still undecided when the search ended."""
+    timed: Evaluation | None = None
+    """Of the programs that were timed and not accepted, the fastest."""
+
+    def as_timed(self) -> dict[str, object]:
+        """Return what a result says of a program that was timed and not accepted; nothing where there is none."""
+        if self.timed is None:
+            return {}
+        found = self.timed.decision
+        return {
+            "run": self.run, "speedup": found.speedup, "baseline": found.baseline,
+            "eager_speedup": ratio_to_eager(self.timed),
+            "decision": DecisionStatus.INCONCLUSIVE if found.status in _OPEN else found.status,
+        }  # fmt: skip
 
     def outcome(self, plan: Planned) -> RegionOutcome:
         """Return it as what came of a region."""
@@ -167,9 +181,15 @@ def _found(run: str, whole: WholeTask, plan: Planned, place: Path | str | None) 
     layer = wrong_layer(plan, wrong.candidate, (), place) if wrong is not None else ""
     where = f"; the first wrong one is wrong from {layer} on" if layer else ""
     late = any(e.decision.status in _OPEN for e in tried)
+    timed = max((e for e in tried if _times(e)), key=_times, default=None)
     return WholeFound(
-        run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}", late=late
+        run, reason=f"no program for all of it was accepted; {ends_of(tried)}{where}", late=late, timed=timed
     )
+
+
+def _times(found: Evaluation) -> float:
+    """Return how many times as fast as the best native form a program was timed; 0 where it was not."""
+    return found.decision.speedup.median if found.decision.speedup else 0.0
 
 
 def ends_of(tried: Sequence[Evaluation]) -> str:
