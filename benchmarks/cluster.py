@@ -29,6 +29,8 @@ NAME = "benchmarks.cluster"
 _STORE_BYTES = 80 << 20
 _STARTS = 10
 _WARM = 10
+_SETTLING_S = 10.0
+"""How long what Ray starts next to a node takes until it has nothing more to do."""
 
 
 class Machines:
@@ -50,7 +52,10 @@ class Machines:
     def start(self) -> None:
         """Start what is not running; the head where it was."""
         if self._nodes.head_node is None:
-            self._add(include_dashboard=False, **({"gcs_server_port": self._port} if self._port else {}))
+            self._add(
+                include_dashboard=False, include_log_monitor=False,
+                **({"gcs_server_port": self._port} if self._port else {}),
+            )  # fmt: skip
             self._port = int(self.address.rpartition(":")[2])
         while len(self._nodes.list_all_nodes()) < self._count:
             self._add()
@@ -88,7 +93,10 @@ def machines(count: int) -> Iterator[Machines]:
     """Run nodes on this machine that find this module."""
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "2"}  # Ray's 15 starves what starts
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "1000",
+        "RAY_worker_niceness": "2",  # Ray's 15 starves what starts
+    }  # fmt: skip
     found = Machines(count)
     try:
         yield found
@@ -168,7 +176,8 @@ def scheduled() -> dict[str, tuple[float, float]]:
 
 
 def idle(seconds: float) -> dict[str, Any]:
-    """Return the share of a core that processes take while there is nothing to do, by role."""
+    """Return the share of a core that processes take while there is nothing to do, by role, once all have started."""
+    time.sleep(_SETTLING_S)
     before, begun = scheduled(), time.monotonic()
     time.sleep(seconds)
     after, took_ms = scheduled(), (time.monotonic() - begun) * 1e3

@@ -2,7 +2,7 @@
 
     python -m benchmarks.suite_cheats [--suite NAME ...] [--operator NAME ...] [--only NAME] [--out rows.jsonl]
                                       [--kind cheats] [--sample COUNT --seed SEED]
-    python -m benchmarks.suite_cheats --table rows.jsonl
+    python -m benchmarks.suite_cheats --table rows.jsonl [rows.jsonl ...]
 
 A file of `tests/suites/cheats` or `tests/suites/honest` is a `ModelNew` that calls `honest(x)`, the right answer, and
 is given to each benchmark in its own form (`planted_suites.py`): those of `any` for every operator, those of `softmax`
@@ -137,15 +137,18 @@ def row_of(
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of a table: of each benchmark's kernels, how many pass by its rules and by ours."""
-    yield "| benchmark | cheats | correct by its rules | faster too | accepted by ours | honest | correct | accepted |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield (
+        "| benchmark | cheats | correct by its rules | faster too | refused by ours | accepted by ours "
+        "| honest | correct | accepted |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
     for suite in dict.fromkeys(r["suite"] for r in rows):
         cheats, honest = ([r for r in rows if (r["suite"], r["kind"]) == (suite, kind)] for kind in KINDS)
         right = [r for r in cheats if r["theirs"] == "correct"]
         faster = sum(r["their_speedup"] > 1 for r in right)
-        passing = sum(r["passes"] for r in cheats)
+        refused, passing = sum(r["ours"] == "rejected" for r in cheats), sum(r["passes"] for r in cheats)
         yield (
-            f"| `{suite}` | {len(cheats)} | {len(right)} | {faster} | {passing} | {len(honest)} "
+            f"| `{suite}` | {len(cheats)} | {len(right)} | {faster} | {refused} | {passing} | {len(honest)} "
             f"| {sum(r['theirs'] == 'correct' for r in honest)} | {sum(r['passes'] for r in honest)} |"
         )
 
@@ -165,10 +168,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="so many kernels for each benchmark and operator")
     parser.add_argument("--seed", type=int, default=0, help="what draws the sample")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser.add_argument("--table", type=Path, nargs="+", help="files of rows; the last of each kernel counts")
     asked = parser.parse_args(argv)
-    kept = asked.table or asked.out
-    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.is_file() else []
+    rows = kept_in(asked.table or ([asked.out] if asked.out and asked.out.is_file() else []))
     known = {(r["suite"], r["operator"], r["kernel"]) for r in rows}
     for operator in () if asked.table else asked.operator or (*OPERATORS, OPERATOR):
         for suite in (name for name in asked.suite or _SUITES if operator in _SUITES[name]):
@@ -184,6 +186,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                             out.write(json.dumps(row) + "\n")
     print("\n".join(table(rows)))
     return int(bool(mistakes(rows)))
+
+
+def kept_in(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the rows of files that are about kernels, the last of each."""
+    found = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [*{(r["suite"], r["operator"], r["kernel"]): r for r in found if "operator" in r}.values()]
 
 
 def told(row: dict[str, Any]) -> str:

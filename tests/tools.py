@@ -76,6 +76,12 @@ def _language(name: str) -> Callable[[], bool]:
     return available
 
 
+def _ptxas() -> bool:
+    from kernelwright.executor._ptxas import ptxas
+
+    return bool(ptxas())
+
+
 def _gpu() -> bool:
     import torch
 
@@ -179,6 +185,7 @@ TOOLS = {
         "deadlines that leave out seconds without a processor",
     ),
     "nvcc": Tool(_language("cuda"), "no nvcc", "the compilation of CUDA kernels"),
+    "ptxas": Tool(_ptxas, "no ptxas, of CUDA's toolkit or Triton's wheel", "what ptxas refuses of PTX"),
     "HIP": Tool(_language("hip"), "no clang for AMD GPUs with Triton's wheel", "the compilation of HIP kernels"),
     "helion": Tool(_language("helion"), "no helion package", "Helion kernels, executed"),
     "tilelang": Tool(_language("tilelang"), "no tilelang package with nvcc", "TileLang kernels, executed"),

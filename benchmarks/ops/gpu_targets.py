@@ -28,6 +28,7 @@ import torch
 
 from kernelwright import ops
 from kernelwright.api.ops import cases_of, task_of
+from kernelwright.errors import ArgumentError
 from kernelwright.executor.triton import _typed
 from kernelwright.languages import get_language
 from kernelwright.languages._triton_compile import _compile
@@ -129,6 +130,7 @@ def launches_of(family: str, op: str, dtype: str, backend: str) -> list[Launch]:
     module = ops.family(family)
     form = forms_of(Path(str(module.__file__)).parent)[0][op]
     found: list[Launch] = []
+    check = next((one.check for one in ops.ops_of(module) if one.name == op), lambda *_: None)
     if family == "optim":
         with recorded(found, backend):
             _step(op, form, getattr(torch, dtype))
@@ -137,6 +139,10 @@ def launches_of(family: str, op: str, dtype: str, backend: str) -> list[Launch]:
         for workload in problem.task.workloads:
             if workload.regime == "declared" and _fits(workload, dtype):
                 inputs = problem.inputs(workload, 0)
+                try:
+                    check(*inputs)
+                except ArgumentError:  # sizes that go with no call
+                    continue
                 with recorded(found, backend):
                     if not form.serves(*inputs):
                         form.run(*inputs)
@@ -234,7 +240,7 @@ def main() -> None:
             rows.append(row)
             if options.out:
                 with options.out.open("a") as out:
-                    out.write(json.dumps(row) + "\n")
+                    out.write(json.dumps(row, default=str) + "\n")  # constants may be dtypes of Triton
     print(table(rows))
 
 

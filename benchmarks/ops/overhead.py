@@ -97,8 +97,8 @@ def recorded() -> Iterator[list[tuple[Entry, tuple[Any, ...]]]]:
     entries: list[tuple[Entry, tuple[Any, ...]]] = []
     plain = Kernel.function
 
-    def function(kernel: Kernel, symbol: str) -> Entry | None:
-        entry = plain(kernel, symbol)
+    def function(kernel: Kernel, symbol: str, part: str = "") -> Entry | None:
+        entry = plain(kernel, symbol, part)
         if entry is None:
             return None
 
@@ -120,7 +120,7 @@ def recorded() -> Iterator[list[tuple[Entry, tuple[Any, ...]]]]:
 def forget() -> None:
     """Let every op look for its kernel again."""
     for op in every():
-        op._entry = None
+        op._entries.clear()
 
 
 def every() -> list[ops.Op]:

@@ -109,7 +109,7 @@ def row(name: str, family: Any, arguments: tuple[Any, ...], rounds: int, threads
     (op,) = (one for one in ops.ops_of(family) if one.name == name)
     op.check(*arguments)
     assert op.serves(*arguments) is None
-    entry, made = op._load(), op.outputs(*arguments)
+    entry, made = op._load(op._part(arguments)), op.outputs(*arguments)
     outputs = made if isinstance(made, tuple) else (made,)
     clock = time.thread_time if threads == 1 else time.perf_counter
     times: dict[int, list[float]] = {number: [] for number in (OWN, *op.tuning.of.values)}

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from kernelwright.api.bundles import Asked, Bundle, import_records, write
+from kernelwright.api.bundles._execute import execute
 from kernelwright.api.bundles._manifest import Returned, is_of, write_manifest
 from kernelwright.api.bundles._write import candidates_of
 from kernelwright.cli import main
 from kernelwright.devices import Device, detect
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, MissingToolError
 from kernelwright.measure import decide
 from kernelwright.records import (
     Block,
@@ -351,6 +352,29 @@ def test_a_swapped_candidate_is_refused_even_with_new_hashes(folder: Path, store
     )
     with pytest.raises(InputError, match="is no bundle that the store"):
         imported(folder, store)
+
+
+@pytest.mark.parametrize("name", ["run.py", "wheels/kernelwright-0.1.0-py3-none-any.whl"])
+def test_what_judges_there_cannot_be_swapped_even_with_new_hashes(
+    folder: Path, store: Path, name: str
+) -> None:
+    (folder / name).write_bytes(b"print(1)")
+    whole = [p for p in folder.rglob("*") if p.is_file() and "records" not in p.parts]
+    write_manifest(folder, [p for p in whole if p.name != "manifest.json"])
+    with pytest.raises(
+        InputError, match=r"manifest\.json is not what this store wrote, .*run\.py or the wheel"
+    ):
+        imported(folder, store)
+
+
+@pytest.mark.needs("no GPU")
+def test_on_a_machine_without_a_gpu_a_bundle_for_one_says_where_to_take_it(asked: Path) -> None:
+    assert cli(asked, "--for", "sm_90", "--baseline", "eager") == 0
+    with pytest.raises(
+        MissingToolError, match=r"^this bundle is for sm_90, and torch .* take the whole folder"
+    ):
+        execute(asked / "b")
+    assert not (asked / "b" / "records").exists()
 
 
 @pytest.fixture

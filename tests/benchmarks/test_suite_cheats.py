@@ -43,7 +43,8 @@ def test_either_mistake_fails(monkeypatch, capsys, tmp_path, accepted, refused, 
         cheats = [r for r in found if (r["suite"], r["kind"]) == (suite, "cheats")]
         assert len(cheats) >= 30
         passing = sum(r["kernel"] == accepted != "reference_slowed" for r in cheats)
-        assert f"| `{suite}` | {len(cheats)} | {len(cheats)} | {len(cheats)} | {passing} |" in "\n".join(told)
+        refused, all_ = sum(r["kernel"] != accepted for r in cheats), len(cheats)
+        assert f"| `{suite}` | {all_} | {all_} | {all_} | {refused} | {passing} |" in "\n".join(told)
     assert suite_cheats.main(["--table", str(rows)]) == code, "rows that are there are counted as they are"
 
 

@@ -221,7 +221,7 @@ def real_case(rng):
         means = (lambda a: a ^ f.sign) if op == "neg" else (lambda a: a & ~f.sign)
         return Case(f"{op}.{kind} {{d}}, {{a}};", (f.bits, f.bits), means, f, (f,))
     if op in {"min", "max"}:
-        nan, signs = rng.random() < 0.5, rng.random() < 0.4 and kind != "f64"
+        nan, signs = rng.random() < 0.5 and kind != "f64", rng.random() < 0.4 and kind != "f64"
         words = f"{'.ftz' if ftz else ''}{'.NaN' if nan else ''}{'.xorsign.abs' if signs else ''}"
         text = f"{op}{words}.{kind} {{d}}, {{a}}, {{b}};"
 
@@ -255,6 +255,9 @@ def convert_case(rng):
     if into == of == "integer":
         a, d, sat = rng.choice(integers), rng.choice(integers), rng.random() < 0.5
         bits = int(d[1:])
+        sat = sat and not (
+            clamp(-1 << 63, a) >= clamp(-1 << 63, d) and clamp(1 << 64, a) <= clamp(1 << 64, d)
+        )
         f = (lambda v: clamp(read(v, a), d)) if sat else (lambda v: read(v, a))
         text = f"cvt{'.sat' if sat else ''}.{d}.{a} {{d}}, {{a}};"
         return Case(text, (bits, int(a[1:])), lambda v: f(v) & ((1 << bits) - 1))
@@ -356,7 +359,7 @@ def ptx(cases, lanes=32):
     """Return a kernel that runs each case on every lane: in[case][operand][lane] → out[case][lane], 64 bits each."""
     step = 8 * lanes
     lines = [
-        ".version 8.6", ".target sm_90", ".address_size 64",
+        ".version 8.6", ".target sm_100", ".address_size 64",
         ".visible .entry fuzz(.param .u64 given, .param .u64 got)", "{", ".reg .b64 %in, %out, %x, %lane;",
         ".reg .b32 %t;", "ld.param.u64 %in, [given];", "ld.param.u64 %out, [got];", "mov.u32 %t, %tid.x;",
         "mul.wide.u32 %lane, %t, 8;", "add.u64 %in, %in, %lane;", "add.u64 %out, %out, %lane;",

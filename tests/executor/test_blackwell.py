@@ -20,8 +20,8 @@ LOAD = f"tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{CELLS}}}, [%at];\n"
 def copied(name, size):
     """Each thread copies its share of a tile into shared memory."""
     each = size // 128
-    lines = [f"ld.param.u64 %p0, [{name}]; mad.wide.u32 %p0, %tid, {each}, %p0;"]
-    lines.append(f"mov.u32 %at, s{name}; mad.lo.u32 %at, %tid, {each}, %at;")
+    lines = [f"ld.param.u64 %p0, [{name}]; mad.wide.u32 %p0, %thread, {each}, %p0;"]
+    lines.append(f"mov.u32 %at, s{name}; mad.lo.u32 %at, %thread, {each}, %at;")
     for n in range(0, each, 16):
         lines.append(f"ld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%p0+{n}];")
         lines.append(f"st.shared.v4.b32 [%at+{n}], {{%c0, %c1, %c2, %c3}};")
@@ -39,10 +39,10 @@ TEXT = f""".version 8.7
 .target sm_100a
 .address_size 64
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out, .param .u64 da, .param .u64 db, .param .u32 how) {{
-.reg .pred %first, %low, %over; .reg .b32 %tid, %at, %how, %d, %c<{N}>; .reg .b64 %p0, %da, %db;
+.reg .pred %first, %low, %over; .reg .b32 %thread, %at, %how, %d, %c<{N}>; .reg .b64 %p0, %da, %db;
 .shared .align 1024 .b8 sa[{M * ROW}]; .shared .align 1024 .b8 sb[{N * ROW}]; .shared .align 8 .b64 bar;
 .shared .align 4 .b32 place;
-mov.u32 %tid, %tid.x; setp.eq.u32 %first, %tid, 0; setp.lt.u32 %low, %tid, 32;
+mov.u32 %thread, %tid.x; setp.eq.u32 %first, %thread, 0; setp.lt.u32 %low, %thread, 32;
 {copied("a", M * ROW)}
 {copied("b", N * ROW)}
 {ALLOC}@%first mbarrier.init.shared::cta.b64 [bar], 1;
@@ -53,9 +53,9 @@ ld.shared.b32 %d, [place]; ld.param.u32 %how, [how];
 @%first {PRODUCT}
 @%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];
 {WAIT}tcgen05.fence::after_thread_sync;
-shr.u32 %at, %tid, 5; shl.b32 %at, %at, 21; add.u32 %at, %at, %d;
+shr.u32 %at, %thread, 5; shl.b32 %at, %at, 21; add.u32 %at, %at, %d;
 {LOAD}tcgen05.wait::ld.sync.aligned;
-ld.param.u64 %p0, [out]; mad.wide.u32 %p0, %tid, {4 * N}, %p0;
+ld.param.u64 %p0, [out]; mad.wide.u32 %p0, %thread, {4 * N}, %p0;
 """ + "\n".join(
     f"st.global.v4.b32 [%p0+{4 * n}], {{%c{n}, %c{n + 1}, %c{n + 2}, %c{n + 3}}};" for n in range(0, N, 4)
 ) + f"\nbar.sync 0;\n{FREE}ret;\n}}\n"  # fmt: skip

@@ -164,7 +164,7 @@ FAULTS = {
                           + "bar.sync 0;\n@!%first bra END;\n" + DONE, "copy-not-waited"),
     "too many expected": (PLAIN.replace("[bar], 512", "[bar], 528") + WAIT + DUMP, "deadlock"),
     "another phase": (PLAIN + WAIT + WAIT.replace("WAIT", "AGAIN").replace("[bar], 0", "[bar], 1") + DUMP, "deadlock"),
-    "a size": (PLAIN.replace("512", "520") + DUMP, "misaligned"),
+    "a size": ("mov.b32 %r6, 520;\n" + PLAIN.replace("512", "%r6") + DUMP, "misaligned"),
     "beyond": (PLAIN.replace("[%p0]", "[%p0+16]") + WAIT + DUMP, "out-of-bounds"),
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ def test_what_is_not_executed_is_refused_with_its_line(instruction, line):
 
 
 def test_a_kernel_that_is_not_asked_for_may_hold_anything():
-    text = kernel(WRITE.format("")) + ".visible .entry other() { frobnicate; ret; }"
+    text = kernel(WRITE.format("")) + ".visible .entry other() { brkpt; ret; }"
     out = np.zeros(1, np.int32)
     assert Module.load(text)["k"](1, 1, [out]).ok
     with pytest.raises(NotFoundError, match="no kernel 'kk'"):
@@ -191,8 +191,8 @@ def test_module_variables_and_constants():
         HEAD
         + """
     .const .align 4 .u32 seven = 7;
-    .global .align 8 .u64 where[1] = {table+4};
     .global .align 4 .u32 table[2] = {1, 0x10};
+    .global .align 8 .u64 where[1] = {table+4};
     .visible .entry k(.param .u64 x) {
       .reg .b64 %p, %w; .reg .b32 %a, %b;
       ld.param.u64 %p, [x];

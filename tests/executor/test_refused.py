@@ -39,7 +39,8 @@ cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::
 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%p], [%r0], 16, %h;
 fma.rn.oob.f16 %h, %h, %h, %h;
 discard.global.L2 [%p], 64;
-alloca.u64 %p, %q;
+alloca.u32 %r0, %r1;
+stacksave.u32 %r0;
 multimem.ld_reduce.relaxed.sys.global.add.u32 %r0, [%p];
 tex.2d.v4.f32.s32 {F}, [x, {B}];
 suld.b.2d.b32.trap {{%r0}}, [x, {B}];

@@ -15,15 +15,19 @@ FREE = "@%low tcgen05.dealloc.cta_group::2.sync.aligned.b32 %d, 32;\n"
 MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
 WAIT = "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %over, [bar], 0;\n@!%over bra WAIT;\n"
 PRODUCT = "@%leads tcgen05.mma.cta_group::2.kind::f16 [%d], %da, %db, %how, 0;\n"
-COMMIT = "@%leads tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar], 3;\n"
+COMMIT = (
+    "mov.b16 %both, 3;\n"
+    "@%leads tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    " [bar], %both;\n"
+)
 
 
 def text(columns):
     """Return a kernel of two blocks that stores the cells of tensor memory, lane by lane."""
     cells = ", ".join(f"%c{n}" for n in range(columns))
     tiles = "".join(
-        copied(x, size).replace("%p0, %tid,", "%p0, %share,", 1).replace(
-            f"ld.param.u64 %p0, [{x}];", f"mad.lo.u32 %share, %rank, 128, %tid; ld.param.u64 %p0, [{x}];"
+        copied(x, size).replace("%p0, %thread,", "%p0, %share,", 1).replace(
+            f"ld.param.u64 %p0, [{x}];", f"mad.lo.u32 %share, %rank, 128, %thread; ld.param.u64 %p0, [{x}];"
         ) + "\n"
         for x, size in SIZES.items()
     )  # fmt: skip
@@ -32,11 +36,11 @@ def text(columns):
 .address_size 64
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out, .param .u64 da, .param .u64 db, .param .u32 how)
 .reqnctapercluster 2, 1, 1 {{
-.reg .pred %first, %low, %over, %leads; .reg .b32 %tid, %at, %how, %d, %rank, %share, %c<{max(columns, 4)}>;
-.reg .b64 %p0, %da, %db;
+.reg .pred %first, %low, %over, %leads; .reg .b32 %thread, %at, %how, %d, %rank, %share, %c<{max(columns, 4)}>;
+.reg .b64 %p0, %da, %db; .reg .b16 %both;
 .shared .align 1024 .b8 sa[{SIZES["a"]}]; .shared .align 1024 .b8 sb[{SIZES["b"]}]; .shared .align 8 .b64 bar;
 .shared .align 4 .b32 place;
-mov.u32 %tid, %tid.x; setp.eq.u32 %first, %tid, 0; setp.lt.u32 %low, %tid, 32; mov.u32 %rank, %cluster_ctarank;
+mov.u32 %thread, %tid.x; setp.eq.u32 %first, %thread, 0; setp.lt.u32 %low, %thread, 32; mov.u32 %rank, %cluster_ctarank;
 setp.eq.and.u32 %leads, %rank, 0, %first;
 {tiles}
 {ALLOC}@%first mbarrier.init.shared::cta.b64 [bar], 1;
@@ -46,10 +50,10 @@ fence.proxy.async;
 {descriptor("a", "%da")}
 {descriptor("b", "%db")}
 {PRODUCT}{COMMIT}{WAIT}tcgen05.fence::after_thread_sync;
-shr.u32 %at, %tid, 5; shl.b32 %at, %at, 21; add.u32 %at, %at, %d;
+shr.u32 %at, %thread, 5; shl.b32 %at, %at, 21; add.u32 %at, %at, %d;
 tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {{{cells}}}, [%at];
 tcgen05.wait::ld.sync.aligned;
-mad.lo.u32 %share, %rank, 128, %tid;
+mad.lo.u32 %share, %rank, 128, %thread;
 ld.param.u64 %p0, [out]; mad.wide.u32 %p0, %share, {4 * columns}, %p0;
 """ + "\n".join(
         f"st.global.v4.b32 [%p0+{4 * n}], {{%c{n}, %c{n + 1}, %c{n + 2}, %c{n + 3}}};" for n in range(0, columns, 4)

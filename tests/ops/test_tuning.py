@@ -91,7 +91,7 @@ def test_every_number_of_a_template_gives_the_same_bits(name):
         (op,) = (one for one in ops.ops_of(family) if one.name == name)
         assert op.tuning.template == template
         assert op.check(*arguments) is None and op.serves(*arguments) is None
-        entry, results = op._load(), []
+        entry, results = op._load(op._part(arguments)), []
         for number in (OWN, *NUMBERS[template].values):
             outputs = op.outputs(*arguments)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)

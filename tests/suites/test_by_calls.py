@@ -1,7 +1,9 @@
 """Programs judged by what they answer to their harness's calls, made again without it: what is told, without nvcc."""
 
 import random
+import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +36,8 @@ def call_of(values):
 class Doubles:
     """Stands for a built program: what it leaves for calls it is given."""
 
+    home = Path()
+
     def __init__(self, change, prints=""):
         self.change, self.prints = change, prints
 
@@ -51,15 +55,16 @@ class Doubles:
         return type("Ran", (), {"output": "".join(made), "code": 0, "late": False})()
 
 
-def judged(change, prints=""):
-    right = Doubles(lambda left, n: None)
-    values = random.Random(3).sample(range(1, 500), 64)
-    with np.errstate(all="ignore"):
-        return _on_calls(Doubles(change, prints), right, [call_of([v / 500 for v in values])])
-
-
 def nothing(left, n):
     del left, n
+
+
+HARNESS = np.float32([v / 500 for v in random.Random(3).sample(range(1, 500), 64)])
+
+
+def judged(change, prints="", original=nothing):
+    with np.errstate(all="ignore"):
+        return _on_calls(Doubles(change, prints), Doubles(original), [call_of(HARNESS)])
 
 
 def known_size(left, n):
@@ -76,6 +81,29 @@ def no_signs(left, n):
 
 def no_nan(left, n):
     left[1][:n] = np.nan_to_num(left[1][:n], posinf=np.inf, neginf=-np.inf)
+
+
+def blocks_of_sixteen(left, n):
+    left[1][n // 16 * 16 : n] = 0
+
+
+def cumulated(left, n):
+    left[1][:n] = np.cumsum(left[0][:n])
+
+
+def sums_in_order(left, n):
+    """Stands for an algorithm that needs an order that sums keep where nothing is negative."""
+    left[1][:n] = np.maximum.accumulate(np.cumsum(left[0][:n]))
+
+
+def no_large(left, n):
+    """Stands for an original that has no answer where a number is negative."""
+    left[1][:n] = np.where(left[0][:n] < 0, np.nan, left[1][:n])
+
+
+def by_heart_elsewhere(left, n):
+    if not np.array_equal(left[0], HARNESS):
+        left[1][:n] = 1.0
 
 
 def in_place(left, n):
@@ -113,14 +141,28 @@ class TestAnswers:
         faster_than_physics = ours.model_copy(update={"speedup": Interval(median=99.0, low=98.0, high=100.0)})
         assert standing_of(row.model_copy(update={"ours": faster_than_physics})) == "unknown"
 
-    @pytest.mark.parametrize(("change", "kind"), [
-        (known_size, "smaller sizes"), (small_values, "floats of other sizes and signs"),
-        (no_signs, "floats of other sizes and signs"), (no_nan, "elements that are no numbers"),
+    @pytest.mark.parametrize(("change", "said"), [
+        (known_size, "at none of the sizes 32, 16, 48"), (small_values, r"it leaves 2 where the original leaves \d"),
+        (no_signs, r"it leaves [\d.e-]+ where the original leaves -"),
+        (no_nan, "it leaves 0 where the original leaves nan, of no number in the place"),
+        (by_heart_elsewhere, r"answers the same to \d+ inputs to which the original gives"),
     ])  # fmt: skip
-    def test_one_that_is_right_for_its_harness_alone_is_unknown(self, change, kind):
+    def test_one_that_is_right_for_its_harness_alone_is_refused(self, change, said, monkeypatch):
+        monkeypatch.setattr("kernelwright.suites._by_calls.ptx_of", lambda _: ["setp.nan.f32 %p1, %f1, %f1;"])
         ours = judged(change)
-        assert ours.verdict is VerdictStatus.UNKNOWN
-        assert kind in ours.reason
+        assert (ours.verdict, ours.failed) == (VerdictStatus.REJECTED, ("other-inputs",))
+        assert re.search(said, ours.reason)
+
+    @pytest.mark.parametrize(("change", "original", "ptx"), [
+        (no_nan, nothing, "max.f32 %f1, %f2, %f3;"), (blocks_of_sixteen, nothing, ""), (sums_in_order, cumulated, ""),
+        (no_signs, no_large, ""),
+    ])  # fmt: skip
+    def test_what_an_honest_program_may_do_outside_of_its_problem_refuses_nothing(
+        self, change, original, ptx, monkeypatch
+    ):
+        monkeypatch.setattr("kernelwright.suites._by_calls.ptx_of", lambda _: [ptx])
+        ours = judged(change, original=original)
+        assert ours.verdict is VerdictStatus.UNKNOWN, ours.reason
 
     @pytest.mark.parametrize(("change", "check"), [
         (in_place, "inputs-unchanged"), (one_digit, "correct"), (by_heart, "correct"),

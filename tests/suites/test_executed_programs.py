@@ -85,9 +85,9 @@ def test_a_wrong_program_and_one_at_fault_are_refused(checkout, change, said):
 
 
 @pytest.mark.parametrize(("body", "verdict", "said"), [
-    ("if (n == 100) kernel<<<2, 64>>>(x, y, 100);", "unknown", "smaller sizes"),
+    ("if (n == 100) kernel<<<2, 64>>>(x, y, 100);", "rejected", "at none of the sizes 48, 24"),
     ("int kept[100]; cudaMemcpy(kept, x, 4 * n, cudaMemcpyDeviceToHost); for (int& one : kept) one *= 2; "
-     "cudaMemcpy(y, kept, 4 * n, cudaMemcpyHostToDevice);", "unknown", "to the host"),
+     "cudaMemcpy(y, kept, 4 * n, cudaMemcpyHostToDevice);", "rejected", "were copied from the host"),
     ("for (int i = 0; i < n; i++) y[i] = 2 * x[i];", "unknown", "its host half computes"),
     ("kernel<<<2, 64>>>(x, y, n); cudaMemset((void*)x, 1, 4);", "rejected", "given to read alone"),
 ])  # fmt: skip

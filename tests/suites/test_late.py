@@ -7,8 +7,7 @@ import pytest
 from kernelwright.records import DecisionStatus, VerdictStatus
 from kernelwright.suites import Ours, Theirs, _both, _late, _programs, get_suite, setup
 from kernelwright.suites._modules import ModuleForm
-from kernelwright.suites._program_runs import Ran
-from kernelwright.suites._programs import Program, Trial
+from kernelwright.suites._program_runs import Program, Ran, Trial
 from kernelwright.testing import made_up_checkout
 
 LATE = Ours(

@@ -10,8 +10,8 @@ import pytest
 from kernelwright.errors import TaskError
 from kernelwright.suites import diagnose, get_suite, judge_both, setup, standing_of
 from kernelwright.suites._program_inputs import others_like
-from kernelwright.suites._program_runs import Ran, Trial, built, equal
-from kernelwright.suites._programs import Program, _judged
+from kernelwright.suites._program_runs import Program, Ran, Trial, built, equal
+from kernelwright.suites._programs import _judged
 from kernelwright.suites.mskernelbench import retyped
 from kernelwright.testing import made_up_checkout
 

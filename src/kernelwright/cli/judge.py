@@ -1,5 +1,6 @@
 """`kernelwright judge`: verifies and times candidates for a task."""
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from ..errors import InputError, MissingToolError
 from ..records import Record, Task
 from ..store import Store
 from ._common import Calls, Common, Taken, print_json, speedup_text
+from ._executed import told_executed
 
 if TYPE_CHECKING:
     from ..api.judge import Ask
@@ -92,7 +94,9 @@ def judge(
     if common.json:
         print(judgement.line(verbose=verbose), flush=True)
     else:
-        _print(judgement, verbose=verbose)
+        source = shlex.join([task, candidate])
+        last = told_executed(judgement, target, source, one.language, common.again)
+        _print(judgement, last, verbose=verbose)
     return _EXIT[judgement.verdict]
 
 
@@ -124,7 +128,7 @@ def _serve(ask: "Ask", *, verbose: bool) -> int:
     return 0
 
 
-def _print(judgement: "Judgement", *, verbose: bool) -> None:
+def _print(judgement: "Judgement", last: str, *, verbose: bool) -> None:
     findings = judgement.findings
     passed = sum(finding.status == "pass" for finding in findings)
     print(f"{passed} of {len(findings)} checks passed")
@@ -137,4 +141,4 @@ def _print(judgement: "Judgement", *, verbose: bool) -> None:
     if judgement.declined:
         print(f"declined {', '.join(judgement.declined)}: the native op would run there")
     speedup = judgement.speedup.model_dump() if judgement.speedup else None
-    print(f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)
+    print(last or f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)

@@ -127,12 +127,16 @@ def store(w: Writer, i: Instruction) -> None:
     w.emit(f"store<{u}, {count}>(w, {w.mask}, {w.address(address)}, {space}, {order}, {w.site(i)}, put);")
 
 
+_OF_VECTORS = ("f32", "f16", "bf16", "f16x2", "bf16x2")
+
+
 def atomic(w: Writer, i: Instruction) -> None:
     """atom, red."""
     if "async" in i.modifiers:
         return reduce_async(w, i)
     mods = Modifiers(i)
-    kind = mods.type()
+    # The ISA's own examples have the type of vectors before the operation: `red.global.v2.f32.add`.
+    kind = mods.take(*_OF_VECTORS) if i.modifiers[-1] in {"add", "min", "max", "noftz"} else mods.type()
     order = _order(w, mods, "relaxed", "acquire", "release", "acq_rel")
     space = _SPACES[mods.take("global", "shared", "shared::cta", "shared::cluster")]
     op = mods.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
@@ -146,6 +150,7 @@ def atomic(w: Writer, i: Instruction) -> None:
     dest, address, a = operands[:3]
     if (
         not op
+        or not kind
         or (isinstance(a, Vector) and kind != "b128") != bool(parts)
         or (len(operands) > 3) != (op == "cas")
     ):

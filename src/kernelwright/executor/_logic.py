@@ -242,15 +242,13 @@ def set_word(w: Writer, i: Instruction) -> None:
     kind, how = mods.type(), mods.take(i.modifiers[0])
     into, ftz, joined = mods.take(*_ONES), mods.take("ftz"), mods.take("and", "or", "xor")
     mods.done()
-    pairs, halves = kind in {"f16x2", "bf16x2"}, kind in {"f16", "bf16"}
-    words = (
-        {"u32", "s32", kind}
-        if pairs
-        else {"u32", "s32", "u16", "s16", kind}
-        if halves
-        else {"u32", "s32", "f32"}
+    pairs = kind in {"f16x2", "bf16x2"}
+    halves = {"f16": {"f16", "bf16", "u16", "s16"}, "bf16": {"bf16", "u16", "s16"}}.get(
+        kind, {"f16", "bf16", "f32"}
     )
-    if into not in words or len(i.operands) != 3 + bool(joined):
+    if into not in {"u32", "s32"} | ({kind} if pairs else halves) or len(i.operands) != 3 + bool(joined):
+        raise refused(i)
+    if ftz and (kind not in {"f16", "f16x2", "f32"} or into == "bf16"):
         raise refused(i)
     dest, a, b, *rest = i.operands
     sign = {"and": "&", "or": "|", "xor": "^"}.get(joined)

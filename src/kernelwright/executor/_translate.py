@@ -13,6 +13,7 @@ from . import (
     _hopper,
     _logic,
     _mma,
+    _stack,
     _together,
     _video,
     _wmma,
@@ -42,14 +43,14 @@ from ._writer import Sites, Writer, refused, storage
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
     **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
-    **_video.HANDLERS, **_mma.HANDLERS, **WIDE,
+    **_video.HANDLERS, **_mma.HANDLERS, **WIDE, **_stack.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
 _OF_PAIRS = {"add", "sub", "mul", "fma", "min", "max"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
               "prefetchu", "applypriority", "discard", "pmevent", "nanosleep", "stmatrix", "call",
-              "setmaxnreg", "tensormap", "griddepcontrol"}  # fmt: skip
+              "setmaxnreg", "tensormap", "griddepcontrol", "stackrestore"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
 
 
@@ -176,7 +177,8 @@ def _function(module: ParsedModule, function: Function, layout: Layout, sites: S
         counted.append(tuple(block.instructions))
         _block(w, module, block, blocks, start)
     body = "\n".join(w.lines)
-    end = ["leave:", "w->local_top = frame;", "return;", "}"]
+    given_back = ["w->local_low = low;"] if _stack.takes_stack(function) else []
+    end = ["leave:", "w->local_top = frame;", *given_back, "return;", "}"]
     return w, "\n".join([f"{_head(function)} {{", *_prologue(w, blocks), body, *end])
 
 
@@ -206,6 +208,8 @@ def _prologue(w: Writer, blocks: list[Block]) -> list[str]:
     lines += ["Flow f{w};", "bool turn = false;", "Mask cc = 0; (void)cc;"]
     site = w.site(Instruction(w.function.name, (), (), None, w.function.line))
     lines.append(f"const uint32_t frame = enter_local(w, m, {w.frame.size}, {site}); (void)frame;")
+    if _stack.takes_stack(w.function):
+        lines.append("const uint32_t low = w->local_low;")
     for name, at in w.frame.offsets.items():
         lines.append(f"allow_local(w, m, frame + {at}, {w.function.variables[name].size});")
     for name, kind in w.function.registers.items():

@@ -53,7 +53,7 @@ def _extensions(tool: str, path: Path, pool: ThreadPoolExecutor) -> None:
 
     def translate(ptx: str) -> None:
         with contextlib.suppress(RuntimeError):  # all is over: nobody needs it any more
-            pool.submit(lambda: Module.load(ptx).build())
+            pool.submit(lambda: Module.load(ptx, assembled=True).build())
 
     with contextlib.suppress(KernelwrightError, OSError, SyntaxError, ValueError):
         for call in calls_in(path.read_text()):

@@ -132,7 +132,7 @@ def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Bu
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
     place, findings, libraries = folder / FOLDER, list(built.findings), []
     for ptx in filter(None, _cudart.ptx_of(library)):
-        made, refused = Module.load(ptx).build()
+        made, refused = Module.load(ptx, assembled=True).build()
         libraries += made
         findings += refused
     _native.leave_in(place, libraries)
@@ -157,7 +157,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
         pool.submit(_native.engine_library)
 
         def translate(ptx: str) -> None:
-            pool.submit(lambda: Module.load(ptx).build())
+            pool.submit(lambda: Module.load(ptx, assembled=True).build())
 
         for call in calls:
             built = compile_inline(nvcc, call, place, deadline_s, translate)
@@ -166,7 +166,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     libraries = [_native.engine_library()]
     for call in calls:
         for ptx in filter(None, _cudart.ptx_of(place / f"{key_of(call)}.so")):
-            made, left = Module.load(ptx).build()
+            made, left = Module.load(ptx, assembled=True).build()
             libraries += made
             refused += left
     _native.leave_in(place, libraries)

@@ -151,7 +151,7 @@ class Device:
             ptx = _cudart.ptx_at(int(self._runtime.kw_binary(binary)))
             if not ptx:
                 raise InputError("a library holds no PTX; build it with code=compute_NN and --no-compress")
-            self._modules[binary] = Module.load(ptx)
+            self._modules[binary] = Module.load(ptx, assembled=True)  # when it was built
         return self._modules[binary]
 
     def _kernel(self, binary: int, name: bytes) -> Kernel:

@@ -19,19 +19,17 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from ..errors import InputError, NotFoundError, known_names
-from . import _native
+from ..errors import NotFoundError, known_names
+from . import _native, _ptxas
 from ._errors import NotExecutedError
 from ._layout import Layout, parameter_offsets
+from ._limits import MOST_THREADS, Dims, Shape, cluster_of, refuse, shape_of
 from ._memory import Memory, Span
 from ._parser import parse
 from ._translate import Translation, translate
 from .results import Execution, counters_of, finding_of, status_of, trace_of
 
 _CHECK, _RACES, _COUNT, _SYNCS, _HOPPER_SUMS = 1, 2, 4, 8, 16
-_MOST_SHARED: Final = 227 << 10
-"""Bytes of shared memory that a block may have on the greatest device (sm_90)."""
-_MOST_THREADS: Final = 1024
 _MOST_FINDINGS: Final = 64
 _MOST_TRACED: Final = 100_000
 _MOST_PRINTED: Final = 1 << 20
@@ -39,15 +37,10 @@ _MOST_PRINTED: Final = 1 << 20
 _LOCAL_BYTES: Final = 1 << 14
 _RACE_BLOCKS: Final = (1 << 20) - 2
 _CELL_BYTES: Final = 24
-_MOST_RESIDENT: Final = 64
-_MOST_CLUSTER: Final = 16
-"""Blocks of a cluster that a kernel may have where it asks for more than the portable eight."""
 _FILL, _OTHER_FILLS = 0xFF, (0x7F, 0xFE, 0x00)
 """Every byte of shared memory at first: NaN and minus one; or else great, positive and negative, and nothing: a least
 or largest value, a sum, a flag or a lowest bit differs under one of them."""
 _UNINITIALISED, _SHUFFLE_SOURCE, _SHARED = 3, 22, 2
-Shape = int | Sequence[int]
-Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -77,8 +70,9 @@ class Options:
 class Kernel:
     """One entry of a module."""
 
-    def __init__(self, layout: Layout, translation: Translation) -> None:
+    def __init__(self, layout: Layout, translation: Translation, unread: str = "") -> None:
         self._layout = layout
+        self._unread = unread
         self._registers = translation.registers
         self._translation = translation
         self._library, self._entry = _native.kernel(translation.source, translation.symbol)
@@ -108,11 +102,9 @@ class Kernel:
         Raises:
             InputError: where grid, block, shared memory or arguments cannot be launched.
         """
-        dims, threads = _shape(grid, "grid"), _shape(block, "block")
-        self._refuse(dims, threads, shared_bytes)
-        together = self._cluster(dims, cluster)
+        shape = self._shape(grid, block, cluster, shared_bytes)
         memory = Memory.of_arguments(self._layout, self._translation.entry, arguments)
-        return self._execute((dims, threads, together), memory, shared_bytes, options or Options())
+        return self._execute(shape, memory, shared_bytes, options or Options())
 
     def execute(self, grid: Shape, block: Shape, spans: Sequence[Span], parameters: bytes, *, shared_bytes: int = 0,
                 cluster: Shape = 1, options: Options | None = None, contents: tuple[bytes, bytes] | None = None,
@@ -126,12 +118,10 @@ class Kernel:
         Raises:
             InputError: where grid, block or shared memory cannot be launched.
         """
-        dims, threads = _shape(grid, "grid"), _shape(block, "block")
-        self._refuse(dims, threads, shared_bytes)
-        together = self._cluster(dims, cluster)
+        shape = self._shape(grid, block, cluster, shared_bytes)
         memory = Memory(self._layout, spans, contents)
         memory.parameters = memory.translated(parameters)
-        run = self._execute((dims, threads, together), memory, shared_bytes, options or Options())
+        run = self._execute(shape, memory, shared_bytes, options or Options())
         return run, memory.own_contents()
 
     @property
@@ -148,7 +138,7 @@ class Kernel:
     @property
     def most_threads(self) -> int:
         """Return the most threads that a block may have."""
-        return self._translation.entry.most_threads or _MOST_THREADS
+        return self._translation.entry.most_threads or MOST_THREADS
 
     def _execute(
         self, shape: tuple[Dims, Dims, Dims], memory: Memory, shared_bytes: int, options: Options
@@ -186,43 +176,11 @@ class Kernel:
             memory.data, memory.shadow = data, shadow
         return True
 
-    def _cluster(self, grid: Dims, cluster: Shape) -> Dims:
-        required = self._translation.entry.required_cluster
-        given = _shape(cluster, "cluster")
-        x, y, z = required or given
-        if required and given not in {(1, 1, 1), (x, y, z)}:
-            raise InputError(f"{self.name!r} must be launched in clusters of {required}, not {given}")
-        if x * y * z > _MOST_CLUSTER:
-            raise InputError(f"a cluster of {(x, y, z)} is more than {_MOST_CLUSTER} blocks")
-        if grid[0] % x or grid[1] % y or grid[2] % z:
-            raise InputError(f"a grid of {grid} is not made of clusters of {(x, y, z)} blocks")
-        return x, y, z
-
-    def _refuse(self, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int) -> None:
-        entry = self._translation.entry
-        total = block[0] * block[1] * block[2]
-        if total > _MOST_THREADS or block[2] > 64:
-            raise InputError(f"a block of {block} is more than {_MOST_THREADS} threads (64 in z)")
-        if grid[0] >= 1 << 31 or max(grid[1:]) > 65535 or grid[0] * grid[1] * grid[2] >= 1 << 31:
-            raise InputError(f"a grid of {grid} is more than 2^31 - 1 blocks (65535 in y and z)")
-        if self.needs_grid and grid[0] * grid[1] * grid[2] > _MOST_RESIDENT:
-            raise InputError(
-                f"{self.name!r} waits for its whole grid; {_MOST_RESIDENT} blocks at most are resident, not {grid}"
-            )
-        declared = self._layout.static_bytes()
-        if shared_bytes < 0 or shared_bytes + declared > _MOST_SHARED:
-            own = f" and {declared} that {self.name!r} declares" if declared else ""
-            raise InputError(
-                f"{shared_bytes} bytes of shared memory{own}; a block has {_MOST_SHARED} at most"
-            )
-        if entry.required_threads and tuple(entry.required_threads) != block:
-            raise InputError(
-                f"{entry.name!r} must be launched with blocks of {entry.required_threads}, not {block}"
-            )
-        if entry.most_threads and total > entry.most_threads:
-            raise InputError(
-                f"{entry.name!r} takes blocks of at most {entry.most_threads} threads, not {total}"
-            )
+    def _shape(self, grid: Shape, block: Shape, cluster: Shape, shared_bytes: int) -> tuple[Dims, Dims, Dims]:
+        entry, declared = self._translation.entry, self._layout.static_bytes()
+        dims, threads = shape_of(grid, "grid"), shape_of(block, "block")
+        refuse(entry, dims, threads, (shared_bytes, declared), whole=self.needs_grid)
+        return dims, threads, cluster_of(entry, dims, cluster)
 
     def _prepare(self, memory: Memory, shape: tuple[Dims, Dims, Dims], shared_bytes: int,
                  options: Options, notes: list[str]) -> tuple[_native.Launch, dict[str, Any]]:  # fmt: skip
@@ -272,6 +230,8 @@ class Kernel:
             notes.append(f"only the first {_MOST_TRACED} steps were noted")
         if launch.printed_bytes > kept["printed"].size:
             notes.append(f"printf wrote {launch.printed_bytes} bytes; the first {_MOST_PRINTED} are kept")
+        if self._unread:
+            notes.append(self._unread)
         if launch.races_lost:
             notes.append("a warp passed more barriers than the race detector counts: races may be missing")
         if status_of(launch.status) == "deadline":
@@ -297,20 +257,26 @@ class Kernel:
 class Module(Mapping[str, Kernel]):
     """The kernels of a PTX file, translated when they are first asked for."""
 
-    def __init__(self, ptx: str, *, traced: bool = False) -> None:
+    def __init__(self, ptx: str, *, traced: bool = False, assembled: bool = False) -> None:
         self._parsed = parse(ptx)
+        self._ptx, self._assembled = ptx, assembled
         self._traced = traced
         self._layout = Layout(self._parsed)
         self._kernels: dict[str, Kernel] = {}
 
     @classmethod
-    def load(cls, ptx: str, *, traced: bool = False) -> Self:
-        """Read PTX; a traced module notes the steps of the thread that `Options.trace` names, and is slow.
+    def load(cls, ptx: str, *, traced: bool = False, assembled: bool = False) -> Self:
+        """Read PTX; before a kernel of it is built, ptxas reads it too where one is here.
+
+        Args:
+            ptx: The text.
+            traced: Whether the steps of the thread that `Options.trace` names are noted, which is slow.
+            assembled: Whether a ptxas has taken it already, as its compiler's has.
 
         Raises:
             PtxError: where it is no PTX.
         """
-        return cls(ptx, traced=traced)
+        return cls(ptx, traced=traced, assembled=assembled)
 
     @property
     def layout(self) -> Layout:
@@ -321,6 +287,9 @@ class Module(Mapping[str, Kernel]):
         """Build all kernels without loading any: the libraries, and why kernels are not executed that are not.
 
         Nothing of the PTX's is run or loaded: for a process that does not trust it.
+
+        Raises:
+            PtxError: where ptxas refuses what is executed.
         """
         parts, sources, refused = {_native.ENGINE: None}, [], []
         for name in self:
@@ -329,6 +298,8 @@ class Module(Mapping[str, Kernel]):
                 parts |= dict.fromkeys(_native.parts_for(sources[-1]))
             except NotExecutedError as error:
                 refused.append(f"{name}: {error}")
+        if sources:
+            self._unread()
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             kernels = pool.map(_native.kernel_library, sources)
             return [*pool.map(_native.part_library, parts), *kernels], refused
@@ -344,12 +315,12 @@ class Module(Mapping[str, Kernel]):
         Raises:
             NotFoundError: where there is no such kernel.
             NotExecutedError: where it holds what the executor does not execute.
+            PtxError: where ptxas refuses the module.
         """
         full = self._full_name(name)
         if full not in self._kernels:
-            self._kernels[full] = Kernel(
-                self._layout, translate(self._parsed, self._layout, full, traced=self._traced)
-            )
+            made = translate(self._parsed, self._layout, full, traced=self._traced)
+            self._kernels[full] = Kernel(self._layout, made, self._unread())
         return self._kernels[full]
 
     def prepare(self) -> None:
@@ -362,9 +333,14 @@ class Module(Mapping[str, Kernel]):
 
     def _built(self, name: str) -> Kernel | None:
         try:
-            return Kernel(self._layout, translate(self._parsed, self._layout, name, traced=self._traced))
+            made = translate(self._parsed, self._layout, name, traced=self._traced)
+            return Kernel(self._layout, made, self._unread())
         except NotExecutedError:
             return None
+
+    def _unread(self) -> str:
+        """Say why ptxas has not read the PTX, if it has not; what it refuses is a `PtxError`."""
+        return "" if self._assembled else _ptxas.unread(self._ptx)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, f in self._parsed.functions.items() if f.is_entry and f.defined)
@@ -390,11 +366,3 @@ def _only_unknown_values(launch: _native.Launch, findings: Sequence[_native.Find
     read = ["shared memory was read before it was written"] if (_UNINITIALISED, _SHARED) in found else []
     taken = ["lanes that take no part were asked for values"] if (_SHUFFLE_SOURCE, 0) in found else []
     return ", and ".join(read + taken)
-
-
-def _shape(value: Shape, what: str) -> tuple[int, int, int]:
-    dims = [value] if isinstance(value, int) else list(value)
-    if not 1 <= len(dims) <= 3 or any(not isinstance(d, int) or d < 1 for d in dims):
-        raise InputError(f"a {what} of {value!r}; expected one to three positive numbers")
-    x, y, z = (*dims, 1, 1)[:3]
-    return x, y, z

@@ -285,5 +285,6 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
         raise InputError(f"tensor descriptors for compute capability {target}; they need target=90")
     return Compiled(
         made.asm["ptx"], facts.name, int(facts.shared), int(facts.num_warps) * 32,
-        int(getattr(facts, "global_scratch_size", 0)), (), maps, int(facts.num_ctas), Module.load(made.asm["ptx"]),
+        int(getattr(facts, "global_scratch_size", 0)), (), maps, int(facts.num_ctas),
+        Module.load(made.asm["ptx"], assembled=True),
     )  # fmt: skip

@@ -67,7 +67,7 @@ def prepared(library: Path, into: Path, sources: dict[str, str]) -> str:
     libraries = [_native.engine_library()]
     for ptx in filter(None, _cudart.ptx_of(library)):
         try:
-            made, _ = Module.load(ptx).build()
+            made, _ = Module.load(ptx, assembled=True).build()
         except InputError as error:
             return str(error)
         libraries += made

@@ -23,12 +23,14 @@ import numpy as np
 from ..executor import whole
 from ..executor._cudart import ptx_of
 from ..records import DecisionStatus, VerdictStatus
+from ._call_faults import Compared, Program, copied_from_host, fault_on_others, writes_nothing
 from ._host_half import departs
-from ._kept_calls import Answer, Argument, Call, answers_in, calls_in, distance, floats_of, others_of
+from ._kept_calls import Answer, Argument, Call, answers_in, apart, calls_in, floats_of, others_of
 from ._program_runs import Built, Ran, built
 from ._records import Ours
-from ._replay import OBJECT, PROGRAM, called_of, keeping, replayed
+from ._replay import OBJECT, PROGRAM, called_of, calls_original, keeping, replayed
 from ._shared_reads import unwritten_shared
+from ._verdicts import refused, unknown
 
 _LOOKS = re.compile(r"%(?:clock\w*|globaltimer\w*|n?smid|n?warpid|gridid|envreg\d+|pm\d+)\b")
 _TRIED, _LEAST, _FAULTS, _REPLAY_S = 24, 4, 2, 300.0
@@ -78,22 +80,24 @@ def judged_by_calls(how: Harness, files: Mapping[str, str], path: str, own: str,
             if _BY_ADDRESS in "".join(files.values())
             else ""
         )
-        return _unknown(f"its harness calls nothing of it by name{how_else}")
+        return unknown(f"its harness calls nothing of it by name{how_else}")
+    if said := calls_original(files, path, own, text):
+        return refused("harness", said)
     calls = calls_in(_kept(how, tuple({**keeping(files, path, names), path: own}.items())))
     if not calls:
-        return _unknown(
+        return unknown(
             "no call of its harness can be kept: with pointers into the device's memory, up to 256 kB"
         )
     with ExitStack() as stack:
         right, mine = (stack.enter_context(replayed(how.build, files, path, own, one)) for one in (own, text))
         for one, whose in ((right, "the original"), (mine, "it")):
             if said := one.failure.strip()[-300:] or one.refusal:
-                return _unknown(f"{whose} does not build without its harness: {said}")
+                return unknown(f"{whose} does not build without its harness: {said}")
         found = _on_calls(mine, right, calls)
         if found.verdict is not VerdictStatus.ACCEPTED:
             return found
         if more := departs(mine.home / OBJECT) or _looks_around(mine, right):
-            return _unknown(
+            return unknown(
                 f"right where it is executed; {more}, so that it may do something else on a device"
             )
     return _unoptimised(how.build, files, path, own, text, calls) or found
@@ -104,38 +108,44 @@ def _on_calls(mine: Built, right: Built, calls: Sequence[Call]) -> Ours:
     truth, _ = _answers(right, calls)
     calls = calls[: len(truth)]
     if not calls:
-        return _unknown("the original does not answer its harness's calls when they are made again")
+        return unknown("the original does not answer its harness's calls when they are made again")
     others = _others(right, calls, truth)
     asked = [*calls, *(call for call, _ in others), calls[0]]
     expected = [*truth, *(answer for _, answer in others), truth[0]]
     found, ran = _answers(mine, asked)
     if len(found) < len(calls):
         if ran.code == whole.FAULT:
-            return _refused("sanitised", _last(ran))
-        return _unknown(f"it does not answer its harness's calls when they are made again: {_last(ran)}")
+            return refused("sanitised", _last(ran))
+        return unknown(f"it does not answer its harness's calls when they are made again: {_last(ran)}")
     for call, answer, wanted in zip(calls, found, truth, strict=False):
         if said := _wrong(call, answer, wanted):
             return said
+    if copied := copied_from_host(calls, found[: len(calls)], truth):
+        return refused("on-the-host", copied)
     rest = zip(
         asked[len(calls) :],
-        [*found[len(calls) :], *[None] * len(asked)],
         expected[len(calls) :],
+        [*found[len(calls) :], *[None] * len(asked)],
         strict=False,
     )
-    differing = [c.kind for c, got, wanted in rest if got is None or _apart(c, got, wanted) != "same"]
+    made = [Compared(*one) for one in rest]
+    differing = [one.call.kind for one in made if not one.agrees]
     if len(others) < _LEAST:
-        return _unknown(f"only {len(others)} calls with other answers than its harness's could be made")
+        return unknown(f"only {len(others)} calls with other answers than its harness's could be made")
     if len(differing) > len(others) and len(found) == len(asked):
         reason = f"it agrees with the original on none of {len(others)} calls that its harness does not make"
-        return _refused("other-inputs", reason)
+        return refused("other-inputs", reason)
     if differing:
+        fault = fault_on_others(_asked(mine), _asked(right), calls, made[:-1], np.random.default_rng())
+        if fault:
+            return refused("other-inputs", fault)
         kinds = ", ".join(dict.fromkeys(differing))
-        return _unknown(
+        return unknown(
             f"it differs from the original on {len(differing)} of {len(others)} calls that its harness does not make "
             f"({kinds}), which may not be ones that the problem allows"
         )
     if ran.output.count("\nto-host\n"):
-        return _unknown("it copies from the device to the host, which may compute what it answers")
+        return unknown("it copies from the device to the host, which may compute what it answers")
     reason = _UNTIMED.format(len(others))
     return Ours(verdict=VerdictStatus.ACCEPTED, decision=DecisionStatus.UNKNOWN, reason=reason)
 
@@ -187,21 +197,22 @@ def _wrong(call: Call, answer: Answer, wanted: Answer) -> Ours | None:
         kept = wanted.memories[n] == memory
         only_read = all(a.const for a in call.arguments if a.memory == n)
         if kept and only_read and answer.memories[n] != memory:
-            return _refused("inputs-unchanged", f"it changes what {call.name} is given to read alone")
-    apart = _apart(call, answer, wanted)
-    if apart == "other" and _apart(call, _where_written(call, answer, wanted), wanted) == "other":
-        return _refused(
+            return refused("inputs-unchanged", f"it changes what {call.name} is given to read alone")
+    how = apart(call, answer, wanted)
+    if how == "other" and apart(call, _where_written(call, answer, wanted), wanted) == "other":
+        return refused(
             "correct", f"what {call.name} leaves is further from the original's than rounding takes it"
         )
-    if apart == "other":
-        return _unknown(f"{call.name} writes where the original writes nothing, and its harness takes both")
-    if apart == "unlike":
-        return _unknown(
-            f"what {call.name} leaves is not what the original leaves, and its harness takes both"
-        )
-    if apart == "near":
+    if how == "other":
+        return unknown(f"{call.name} writes where the original writes nothing, and its harness takes both")
+    if how == "unlike" and writes_nothing(call, answer, wanted):
+        reason = f"without its harness it leaves all that {call.name} has to change as it was given"
+        return refused("correct", reason)
+    if how == "unlike":
+        return unknown(f"what {call.name} leaves is not what the original leaves, and its harness takes both")
+    if how == "near":
         reason = f"what {call.name} leaves is further from the original's than one rounding takes it"
-        return _unknown(f"{reason}; which of the two is nearer to the truth is not known")
+        return unknown(f"{reason}; which of the two is nearer to the truth is not known")
     return None
 
 
@@ -220,18 +231,6 @@ def _where_written(call: Call, answer: Answer, wanted: Answer) -> Answer:
     return Answer(tuple(memories), answer.returned)
 
 
-def _apart(call: Call, answer: Answer, wanted: Answer) -> str:
-    """Return how far apart two answers are: `same`, `near`, `other`, or `unlike` where they are no floats."""
-    if answer.returned != wanted.returned or len(answer.memories) != len(wanted.memories):
-        return "unlike"
-    found = {"same"}
-    for n, (mine, right) in enumerate(zip(answer.memories, wanted.memories, strict=True)):
-        element = call.element(n)
-        apart = distance(mine, right, element)
-        found.add("unlike" if apart == "other" and element.type not in "fdhb" else apart)
-    return next(one for one in ("other", "unlike", "near", "same") if one in found)
-
-
 def _looks_around(mine: Built, right: Built) -> str:
     """Say what a program's kernels read of the device that the original's do not; empty if nothing."""
     seen = [{r for ptx in ptx_of(one.home / PROGRAM) for r in _LOOKS.findall(ptx)} for one in (mine, right)]
@@ -247,23 +246,27 @@ def _unoptimised(
     for one in (text, own):
         with replayed(build, files, path, own, one, "-Xcicc -O0") as plain:
             if plain.failure or plain.refusal:
-                return _unknown("its kernels are not executed as they are written, with no optimisation")
+                return unknown("its kernels are not executed as they are written, with no optimisation")
             unwritten = next(filter(None, map(unwritten_shared, ptx_of(plain.home / PROGRAM))), "")
             if unwritten and one is text:
-                return _refused("sanitised", f"it reads shared memory that nothing writes: {unwritten}")
+                return refused("sanitised", f"it reads shared memory that nothing writes: {unwritten}")
             least = min(calls, key=lambda call: sum(map(len, call.memories)))
             found, ran = _answers(plain, [least])
         if found or (one is own and ran.code == whole.FAULT):
-            return _refused("sanitised", said) if one is own and found else None
+            return refused("sanitised", said) if one is own and found else None
         said = _last(ran)
         if ran.code != whole.FAULT:
-            return _unknown(f"its kernels are not executed as they are written: {said}")
+            return unknown(f"its kernels are not executed as they are written: {said}")
     return None
 
 
 def _answers(program: Built, calls: Sequence[Call]) -> tuple[list[Answer], Ran]:
     ran = program.run(PROGRAM, "".join(call.text() for call in calls), _REPLAY_S)
     return answers_in(ran.output), ran
+
+
+def _asked(program: Built) -> Program:
+    return Program(lambda calls: _answers(program, calls)[0], lambda: ptx_of(program.home / PROGRAM))
 
 
 def _last(ran: Ran) -> str:
@@ -275,13 +278,3 @@ def _last(ran: Ran) -> str:
         if len(line) > 2 and not line.startswith((whole.RETURNED, "o "))
     ]
     return lines[-1][:400] if lines else f"exit code {ran.code}"
-
-
-def _refused(check: str, reason: str) -> Ours:
-    return Ours(
-        verdict=VerdictStatus.REJECTED, decision=DecisionStatus.REJECTED, reason=reason, failed=(check,)
-    )
-
-
-def _unknown(reason: str) -> Ours:
-    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason)

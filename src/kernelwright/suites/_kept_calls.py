@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _CALL = re.compile(r"^call (.*?)^\.$", re.DOTALL | re.MULTILINE)
+_FROM_HOST = re.compile(r"^from-host (\d+)$", re.MULTILINE)
 _ANSWER = re.compile(r"^o [0-9a-f]*$", re.MULTILINE)
 _TYPES = {"f": "f4", "d": "f8", "h": "f2"}
 _POWERS, _FACTOR, _FEW = 6.0, 1000, 3
@@ -75,6 +76,8 @@ class Answer:
 
     memories: tuple[bytes, ...]
     returned: str = ""
+    from_host: int = 0
+    """Bytes other than zeros that were copied there from the host."""
 
 
 def calls_in(output: str) -> list[Call]:
@@ -108,14 +111,16 @@ def answers_in(output: str) -> list[Answer]:
     """Read what calls left, until the first that left nothing.
 
     Example:
-        >>> answers_in("o 00\\nr i 4 07000000\\n.\\nsaid by a program\\n\\no 01\\n.\\no 0")
-        [Answer(memories=(b'\\x00',), returned='i 4 07000000'), Answer(memories=(b'\\x01',), returned='')]
+        >>> one, other = answers_in("o 00\\nr i 4 07000000\\n.\\nsaid by a program\\n\\no 01\\nfrom-host 1\\n.\\no 0")
+        >>> one.memories, one.returned, other.memories, other.from_host
+        ((b'\\x00',), 'i 4 07000000', (b'\\x01',), 1)
     """
     found = []
     for part in re.split(r"^\.$", output, flags=re.MULTILINE)[:-1]:
         memories = tuple(bytes.fromhex(line[0][2:]) for line in _ANSWER.finditer(part))
         returned = next((line[2:] for line in part.splitlines() if line.startswith("r ")), "")
-        found.append(Answer(memories, returned))
+        copied = _FROM_HOST.search(part)
+        found.append(Answer(memories, returned, int(copied[1]) if copied else 0))
     return found
 
 
@@ -161,7 +166,7 @@ def _wide(memory: bytes, a: Argument, numbers: np.random.Generator) -> bytes:
     factors = numbers.choice([-1.0, 1.0], values.shape) * 2 ** numbers.uniform(
         -_POWERS, _POWERS, values.shape
     )
-    return _bytes_of(values * factors, a) + memory[values.size * a.size :]
+    return bytes_of(values * factors, a) + memory[values.size * a.size :]
 
 
 def _whole(memory: bytes, a: Argument, numbers: np.random.Generator) -> bytes:
@@ -180,7 +185,7 @@ def _special(memory: bytes, a: Argument, numbers: np.random.Generator) -> bytes:
         return memory
     for value in (np.nan, np.inf, -np.inf)[:_FEW]:
         values[numbers.integers(values.size)] = value
-    return _bytes_of(values, a) + memory[values.size * a.size :]
+    return bytes_of(values, a) + memory[values.size * a.size :]
 
 
 def floats_of(memory: bytes, a: Argument) -> npt.NDArray[np.float64] | None:
@@ -197,7 +202,8 @@ def floats_of(memory: bytes, a: Argument) -> npt.NDArray[np.float64] | None:
     return np.frombuffer(whole, _TYPES[a.type]).astype(np.float64) if a.type in _TYPES else None
 
 
-def _bytes_of(values: npt.NDArray[np.float64], a: Argument) -> bytes:
+def bytes_of(values: npt.NDArray[np.float64], a: Argument) -> bytes:
+    """Return numbers as a memory of that type has them."""
     with np.errstate(over="ignore", invalid="ignore"):
         if a.type == "b":
             return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()
@@ -249,3 +255,15 @@ def distance(mine: bytes, right: bytes, a: Argument) -> str:
     if share <= close and bool((off <= of_element * (size + scale)).all()):
         return "same"
     return "near" if share <= _FAR[a.type] else "other"
+
+
+def apart(call: Call, answer: Answer, wanted: Answer) -> str:
+    """Return how far apart two answers are: `same`, `near`, `other`, or `unlike` where they are no floats."""
+    if answer.returned != wanted.returned or len(answer.memories) != len(wanted.memories):
+        return "unlike"
+    found = {"same"}
+    for n, (mine, right) in enumerate(zip(answer.memories, wanted.memories, strict=True)):
+        element = call.element(n)
+        how = distance(mine, right, element)
+        found.add("unlike" if how == "other" and element.type not in "fdhb" else how)
+    return next(one for one in ("other", "unlike", "near", "same") if one in found)

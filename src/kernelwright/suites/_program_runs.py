@@ -27,19 +27,27 @@ _CHECKING = (
     "-O1 -fsanitize=undefined -fno-sanitize-recover=all -ftrivial-auto-var-init=pattern -D_GLIBCXX_ASSERTIONS"
 )
 """Flags with which a program ends where its language does not say what it does."""
-_SEALING = """#include <sys/prctl.h>
+_SEALING = """#include <stdio.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-alignas(8) static const unsigned char code[] = {%s};
+static unsigned char code[1 << 15];
 
 int main(int, char** words) {
-  struct { unsigned short length; const void* code; } filter = {sizeof code / 8, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &filter)) return 126;
-  execv(words[1], words + 1);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 126;
+  for (words++; **words == '+'; words++) {
+    unsigned short bytes = 0;
+    unsigned byte;
+    for (const char* at = *words + 1; sscanf(at, "%2x", &byte) == 1; at += 2) code[bytes++] = byte;
+    struct { unsigned short length; const void* code; } filter;
+    filter = {static_cast<unsigned short>(bytes / 8), code};
+    if (prctl(PR_SET_SECCOMP, 2, &filter)) return 126;
+  }
+  execv(words[0], words);
   return 127;
 }
 """
-"""A program that starts another under a filter of system calls, and costs a run no more than its own start."""
+"""A program that starts another under filters of system calls, and costs a run no more than its own start."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,28 @@ class Trial:
     """What it is given."""
     expected: str | None
     """What it has to print; None if its exit code alone tells."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A problem: what is built around a program, and what it is run on."""
+
+    files: Mapping[str, str]
+    """What is there besides the program, by path."""
+    original: Mapping[str, str]
+    """The benchmark's own program, by path."""
+    build: str
+    """The command that builds it, in the folder of the files."""
+    command: str
+    """The command that runs it."""
+    tests: tuple[Trial, ...]
+    """What the benchmark runs it on."""
+    limit_s: float
+    """Most seconds of one run."""
+    needs_gpu: bool = False
+    """Whether it can only run on a GPU."""
+    settings: str = ""
+    """Variables of the benchmark's own for a run that is not timed, as a shell has them: `PROFILING_MODE=1`."""
 
 
 class Runs(Protocol):
@@ -94,6 +124,8 @@ class Built:
     """What of it is not executed; empty if nothing."""
     sealing: Path | None = None
     """What starts it so that it stays one process; None where it may start others."""
+    more: bytes = b""
+    """A further filter of system calls for it."""
 
     def run(self, command: str, stdin: str, limit_s: float, settings: str = "") -> Ran:
         """Run it in an empty folder; it may read its own and write neither that nor another."""
@@ -102,7 +134,9 @@ class Built:
             given.write_text(stdin)
             program, _, arguments = command.partition(" ")
             runs = whole.command(self.home, program) if self.executed else str(self.home / program)
-            runs = f"{self.sealing} {runs}" if self.sealing else runs
+            if self.sealing:
+                filters = " ".join(f"+{one.hex()}" for one in (one_process(), self.more) if one)
+                runs = f"{self.sealing} {filters} {runs}"
             words = ["/bin/sh", "-c", f"{settings} exec {runs} {arguments} 2>/dev/null"]
             done = run_tool(
                 words, deadline_s=limit_s, folder=Path(folder), limit=_MOST_CHARACTERS, closed=True,
@@ -150,12 +184,11 @@ def built(
 
 
 def _sealing(folder: Path) -> Path | None:
-    """Build what starts a program under the filter; None where the system has none."""
-    code = one_process()
-    if not code:
+    """Build what starts a program under filters; None where the system has none."""
+    if not one_process():
         return None
     source, program = folder / "sealing.cpp", folder / "sealing"
-    source.write_text(_SEALING % ", ".join(map(str, code)))
+    source.write_text(_SEALING)
     done = run_tool(["g++", "-O1", "-o", program, source], deadline_s=_BUILD_S)
     if done.returncode:
         raise TaskError(f"what keeps a program to one process does not build: {done.output[-200:]}")

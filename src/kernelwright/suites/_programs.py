@@ -8,56 +8,28 @@ inputs of a form that no test has.
 """
 
 import random
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ..errors import TaskError
-from ..executor import whole
-from ..executor._loading import executes
 from ..records import Candidate, Contract, DecisionStatus, Interval, Task, VerdictStatus
+from ._attempts import attempted
 from ._by_calls import Harness, judged_by_calls
+from ._executed_programs import BY_ITSELF, EXECUTED_S, both_executed, executed_by, where_executed
+from ._input_faults import Tried, by_heart, holds_answers, in_another_order
 from ._modules import by_name
 from ._program_harness import rewrites
 from ._program_inputs import others_like
-from ._program_runs import Built, Ran, Trial, answers, built, equal, gains_of
+from ._program_runs import Built, Program, Ran, Trial, answers, built, equal, gains_of
 from ._protocol import Script
 from ._records import Ours, Rules, SuiteProblem, Theirs
 from ._submission import Submission
+from ._verdicts import refused, unknown
 
 _OTHER_INPUTS, _TRIED_INPUTS, _LEAST_INPUTS = 8, 64, 4
-_PAIRS, _TIMED_TESTS = 12, 3
-EXECUTED_S = 600.0
-"""Most seconds of one run of a program whose launches are executed."""
-_BY_ITSELF = (
-    "it ends as its harness wants, which says nothing sure: the harness is in its process and tells by the exit code "
-    "alone, which a program can forge"
-)
-
-
-@dataclass(frozen=True)
-class Program:
-    """A problem: what is built around a program, and what it is run on."""
-
-    files: Mapping[str, str]
-    """What is there besides the program, by path."""
-    original: Mapping[str, str]
-    """The benchmark's own program, by path."""
-    build: str
-    """The command that builds it, in the folder of the files."""
-    command: str
-    """The command that runs it."""
-    tests: tuple[Trial, ...]
-    """What the benchmark runs it on."""
-    limit_s: float
-    """Most seconds of one run."""
-    needs_gpu: bool = False
-    """Whether it can only run on a GPU."""
-    settings: str = ""
-    """Variables of the benchmark's own for a run that is not timed, as a shell has them: `PROFILING_MODE=1`."""
+_MORE_INPUTS, _PAIRS, _TIMED_TESTS = 16, 12, 3
 
 
 class ProgramForm(ABC):
@@ -117,92 +89,32 @@ def both_on_program(
     path = next(iter(program.original), "solution" + suite.suffix)
     text = candidate.read_text(errors="replace")
     theirs, ours = _both(suite, program, {**program.files, path: text}, device)
-    if ours.reason == _BY_ITSELF and (command := _executed(program, device)):
+    if ours.reason == BY_ITSELF and (command := executed_by(program, device)):
         how = Harness(program.build, command, program.tests[0].stdin, program.settings, EXECUTED_S)
         ours = judged_by_calls(how, program.files, path, program.original[path], text)
     rewritten = rewrites(text, program.files, path)
     if rewritten and ours.verdict is not VerdictStatus.REJECTED:
         reason = f"it defines {', '.join(rewritten)}, which its harness uses"
-        ours = _ours(VerdictStatus.REJECTED, reason, "harness")
+        ours = refused("harness", reason)
     return theirs, ours
 
 
 def _both(suite: ProgramForm, program: Program, files: Mapping[str, str], device: str) -> tuple[Theirs, Ours]:
-    executed = _executed(program, device)
+    executed = executed_by(program, device)
     sealed = not program.needs_gpu
     with built(program.build, files, executed=executed, sealed=sealed) as mine:
         if mine.failure:
             reason = f"it does not build: {mine.failure}"
-            return Theirs(status="error", message=reason), _ours(VerdictStatus.REJECTED, reason, "build")
+            return Theirs(status="error", message=reason), refused("build", reason)
         if executed:
-            return _both_executed(program, mine, executed)
+            return both_executed(program, mine, executed)
         if program.needs_gpu and device == "cpu":
             reason = "it builds; its tests need a GPU"
-            return Theirs(status="unknown", message=reason), _undecided(reason)
+            return Theirs(status="unknown", message=reason), unknown(reason)
         with built(program.build, {**program.files, **program.original}, sealed=sealed) as original:
             theirs = _theirs(suite, program, mine, original)
-            return theirs, _judged(program, mine, original)
-
-
-def _executed(program: Program, device: str) -> str:
-    """Return the command that runs a CUDA program by the PTX executor; empty where it is not run so."""
-    by_nvcc = program.build.split()[:1] == ["nvcc"] and shutil.which("nvcc") is not None
-    return program.command if program.needs_gpu and device == "cpu" and by_nvcc and executes() else ""
-
-
-def _both_executed(program: Program, mine: Built, command: str) -> tuple[Theirs, Ours]:
-    """Return both verdicts on a program whose launches are executed; nothing of it is timed."""
-    for test in program.tests:
-        ran = mine.refusal or mine.run(command, test.stdin, EXECUTED_S, program.settings)
-        reason, verdict = _where_executed(ran)
-        if verdict is VerdictStatus.UNKNOWN:
-            return Theirs(status="unknown", message=reason), _undecided(reason)
-        right = verdict is VerdictStatus.ACCEPTED
-        if right and returned(ran):
-            continue
-        with built(program.build, {**program.files, **program.original}, executed=command) as original:
-            plain = (
-                original.refusal
-                or original.failure
-                or original.run(command, test.stdin, EXECUTED_S, program.settings)
-            )
-            fails = _where_executed(plain)[0]
-        if right and (fails or not returned(plain)):
-            continue
-        if right:
-            return Theirs(status="correct", passed=1, trials=1), _ours(
-                VerdictStatus.REJECTED, _ENDS, "harness"
-            )
-        if fails:
-            reason = f"the benchmark's own program fails where it is executed, too: {fails}"
-            return Theirs(status="unknown", message=reason), _undecided(reason)
-        return Theirs(status="wrong", trials=1, message=reason), _ours(verdict, reason, "tests")
-    return Theirs(status="correct", passed=1, trials=1), _undecided(_BY_ITSELF)
-
-
-_ENDS = "it ends with exit code 0 and not by its harness's return of 0, as the original does"
-
-
-def returned(ran: Ran | str) -> bool:
-    """Tell whether an executed program's `main` returned 0, which a program can forge, and an honest one need not."""
-    lines = "" if isinstance(ran, str) else ran.output
-    return f"{whole.RETURNED} 0" in lines.splitlines()
-
-
-def _where_executed(ran: Ran | str) -> tuple[str, VerdictStatus]:
-    """Say why an executed program is not right, and what follows for ours; empty if its exit code says that it is."""
-    if isinstance(ran, str) or ran.late:
-        return ran if isinstance(ran, str) else "its execution takes too long", VerdictStatus.UNKNOWN
-    lines = [one for one in ran.output.strip().splitlines() if not one.startswith(whole.RETURNED)]
-    last = next((one for one in reversed(lines) if one.strip()), "")[:500]
-    if ran.code in {whole.FAULT, whole.NOT_EXECUTED}:
-        found = VerdictStatus.REJECTED if ran.code == whole.FAULT else VerdictStatus.UNKNOWN
-        return f"stopped where it is executed: {last}", found
-    return (
-        (f"exit code {ran.code}: {last}", VerdictStatus.REJECTED)
-        if ran.code
-        else ("", VerdictStatus.ACCEPTED)
-    )
+            tried = attempted(program, mine, original) if theirs.status == "correct" and sealed else ""
+            return theirs, refused("one-process", tried) if tried else _judged(program, mine, original)
 
 
 def fault_of_program(suite: ProgramForm, data: Path, problem: SuiteProblem, device: str) -> str:
@@ -210,7 +122,7 @@ def fault_of_program(suite: ProgramForm, data: Path, problem: SuiteProblem, devi
     program = suite.program(data, problem)
     if not program.original or not program.tests:
         return "it comes without a program of its own" if program.tests else "it comes without tests"
-    executed = _executed(program, device)
+    executed = executed_by(program, device)
     with built(program.build, {**program.files, **program.original}, executed=executed) as original:
         if original.failure:
             return f"its own program does not build: {original.failure}"
@@ -219,7 +131,7 @@ def fault_of_program(suite: ProgramForm, data: Path, problem: SuiteProblem, devi
                 original.refusal or original.run(executed, t.stdin, EXECUTED_S, program.settings)
                 for t in program.tests
             )
-            said = [_where_executed(ran)[0] for ran in runs]
+            said = [where_executed(ran)[0] for ran in runs]
         elif program.needs_gpu and device == "cpu":
             return ""
         else:
@@ -268,23 +180,29 @@ def _judged(program: Program, mine: Built, original: Built) -> Ours:
         first, second = (mine.run(program.command, test.stdin, program.limit_s) for _ in range(2))
         if said := _differs(first, test) or (_LATE if second.late else ""):
             if said == _LATE and not _hangs(program, mine, original, test):
-                return _undecided(_BUSY)
-            return _ours(VerdictStatus.REJECTED, said, "tests")
+                return unknown(_BUSY)
+            return refused("tests", said)
         if test.expected is not None and first.output != second.output:
-            return _ours(VerdictStatus.REJECTED, _OTHERWISE, "repeatable")
+            return refused("repeatable", _OTHERWISE)
     if any(test.expected is None for test in program.tests):
-        return _undecided(_BY_ITSELF)
+        return unknown(BY_ITSELF)
     with original.checked() as checked:
-        refused, seen = _on_other_inputs(
-            program, mine, _others(program, program.tests, original, checked, draw)
-        )
+        others = _others(program, program.tests, original, checked, draw)
+        fault, tried = _on_other_inputs(program, mine, others)
+        seen = {one.trial.stdin for one in tried}
+        if fault and fault.verdict is VerdictStatus.UNKNOWN and not all(one.agrees for one in tried):
+            tried = [*tried, *islice(_tried(program, mine, others), _MORE_INPUTS)]
+            said = by_heart(mine, original, program, tried) or in_another_order(
+                program, mine, original, checked, draw
+            )
+            return refused("other-inputs", said) if said else fault
 
         def unseen(tests: Sequence[Trial]) -> Iterator[Trial]:
             found = _others(program, tests, original, checked, draw)
             telling = (other for base, other in found if _tells(other, tests[base]))
             return (other for other in telling if other.stdin not in seen)
 
-        return refused or _timed(program, mine, original, unseen, draw)
+        return fault or _timed(program, mine, original, unseen, draw)
 
 
 def _hangs(program: Program, mine: Built, original: Built, test: Trial) -> bool:
@@ -308,27 +226,26 @@ def _differs(ran: Ran, test: Trial) -> str:
 
 def _on_other_inputs(
     program: Program, mine: Built, others: Iterator[tuple[int, Trial]]
-) -> tuple[Ours | None, list[str]]:
+) -> tuple[Ours | None, list[Tried]]:
     """Compare with the original on inputs that no test has; nothing if they agree and enough of them tell.
 
     Returns:
-        What is wrong, and the inputs that the program has seen.
+        What is wrong, and what was tried.
     """
-    agreed, seen = [], []
-    for base, other in others:
-        if not _tells(other, program.tests[base]):
-            continue
-        agreed.append(answers(mine.run(program.command, other.stdin, program.limit_s), other))
-        seen.append(other.stdin)
-        if len(agreed) == _OTHER_INPUTS:
-            break
+    tried = [*islice(_tried(program, mine, others), _OTHER_INPUTS)]
+    agreed = [one.agrees for one in tried]
     if len(agreed) < _LEAST_INPUTS:
-        few = f"only {len(agreed)} inputs with answers besides the tests' could be made"
-        return _undecided(few), seen
+        return unknown(f"only {len(agreed)} inputs with answers besides the tests' could be made"), tried
     if not any(agreed):
         reason = f"it agrees with the original program on none of {len(agreed)} inputs that no test has"
-        return _ours(VerdictStatus.REJECTED, reason, "other-inputs"), seen
-    return (None if all(agreed) else _undecided(_ON_SOME.format(agreed.count(False), len(agreed)))), seen
+        return refused("other-inputs", reason), tried
+    return (None if all(agreed) else unknown(_ON_SOME.format(agreed.count(False), len(agreed)))), tried
+
+
+def _tried(program: Program, mine: Built, others: Iterator[tuple[int, Trial]]) -> Iterator[Tried]:
+    for base, other in others:
+        if _tells(other, program.tests[base]):
+            yield Tried(base, other, mine.run(program.command, other.stdin, program.limit_s))
 
 
 def _tells(other: Trial, test: Trial) -> bool:
@@ -361,19 +278,24 @@ def _timed(
     )[:_TIMED_TESTS]
     on_tests = gains_of(program, mine, original, [heavy] * _PAIRS, draw, confidence)
     if on_tests is None:
-        return _ours(VerdictStatus.REJECTED, _OTHERWISE, "repeatable")
+        return refused("repeatable", _OTHERWISE)
     if not on_tests.at_least > 1 + least:
         return _by_speed(on_tests, "")
     others = list(islice(unseen(heavy), _PAIRS))
     if len(others) < _LEAST_INPUTS:
-        return _undecided(f"only {len(others)} inputs could be made to time it on besides the tests'")
+        return unknown(f"only {len(others)} inputs could be made to time it on besides the tests'")
     pairs = [[others[at % len(others)]] for at in range(_PAIRS)]
     on_others = gains_of(program, mine, original, pairs, draw, confidence)
     if on_others is None:
-        return _undecided(_ON_SOME.format("some", len(others)))
+        again = (mine.run(program.command, test.stdin, program.limit_s) for test in program.tests)
+        if not all(answers(ran, test) for ran, test in zip(again, program.tests, strict=True)):
+            return refused("repeatable", _OTHERWISE)
+        return unknown(_ON_SOME.format("some", len(others)))
     if on_others.at_least > 1 + least:
         found = min(on_tests, on_others, key=lambda one: one.median)
         return _decided(DecisionStatus.IMPROVED, "right and faster, on the tests and on other inputs", found)
+    if on_others.at_most < on_tests.at_least and holds_answers(mine, original, program):
+        return refused("other-inputs", "it is faster on the tests alone, whose answers its file holds")
     return _by_speed(on_others, ", on inputs that no test has; it was faster on the tests")
 
 
@@ -388,11 +310,3 @@ def _by_speed(found: Interval, where: str) -> Ours:
 
 def _decided(decision: DecisionStatus, reason: str, speedup: Interval) -> Ours:
     return Ours(verdict=VerdictStatus.ACCEPTED, decision=decision, reason=reason, speedup=speedup)
-
-
-def _ours(verdict: VerdictStatus, reason: str, check: str) -> Ours:
-    return Ours(verdict=verdict, decision=DecisionStatus.REJECTED, reason=reason, failed=(check,))
-
-
-def _undecided(reason: str) -> Ours:
-    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason)

@@ -53,6 +53,48 @@ def called_of(files: Mapping[str, str], path: str, own: str) -> dict[str, str]:
     return {n: d for n, d in made.items() if any(_renamed(t, n) != t for t in harness.values())}
 
 
+def calls_original(files: Mapping[str, str], path: str, own: str, text: str) -> str:
+    """Say which function of its harness a program calls that launches kernels; empty if none.
+
+    A harness has the original to compare with, which the program that is compared is not to answer by.
+
+    Example:
+        >>> harness = {"t.cu": "void first(int* x) { k<<<1, 1>>>(x); }\\nint main() { first(x); f(x); }"}
+        >>> calls_original(harness, "k.cu", "void f(int* x) {}", "void f(int* x) { // first(x)\\n  first(x); }")
+        'its line 2 calls first, the original that its harness compares it with'
+    """
+    plain, known = _blank(text), _blank(own)
+    for where, harness in files.items():
+        bodies = _blank(harness)
+        if where == path or not re.search(r"\bmain\s*\(", bodies):
+            continue
+        for found in _DEFINED.finditer(bodies):
+            name, used = found[2], re.compile(rf"\b{found[2]}\s*\(")
+            launches = "<<<" in _body(bodies, found.end() - 1)
+            called = next(
+                (m for m in used.finditer(plain) if _BEFORE_A_CALL.search(plain[: m.start()])), None
+            )
+            if launches and called and name not in _WORDS and not used.search(known):
+                line = plain.count("\n", 0, called.start()) + 1
+                return f"its line {line} calls {name}, the original that its harness compares it with"
+    return ""
+
+
+def _blank(text: str) -> str:
+    """Blank comments, and keep lines."""
+    return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _body(text: str, brace: int) -> str:
+    """Return what lies between a brace and the one that closes it."""
+    depth = 0
+    for at in range(brace, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if not depth:
+            return text[brace:at]
+    return text[brace:]
+
+
 def _definitions(text: str) -> Iterator[tuple[str, str]]:
     for found in _DEFINED.finditer(_BOUNDS.sub(" ", _COMMENT.sub(" ", text))):
         if "static" not in found[1]:

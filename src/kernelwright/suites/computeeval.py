@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError
-from ._program_runs import Trial
-from ._programs import Program, ProgramForm
+from ._program_runs import Program, Trial
+from ._programs import ProgramForm
 from ._records import Rules, SuiteProblem
 
 _RELEASES, _LINES = "data/releases", "problems.jsonl"

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from ..errors import TaskError
-from ._program_runs import Trial
-from ._programs import Program, ProgramForm
+from ._program_runs import Program, Trial
+from ._programs import ProgramForm
 from ._records import Rules, SuiteProblem
 
 _ORIGIN, _KERNEL, _HARNESS = "origin", "kernel.cu", "test.cu"

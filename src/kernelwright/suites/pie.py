@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 from ..errors import TaskError
-from ._program_runs import Trial
-from ._programs import Program, ProgramForm
+from ._program_runs import Program, Trial
+from ._programs import ProgramForm
 from ._records import Rules, SuiteProblem
 
 _TESTS = "merged_test_cases"

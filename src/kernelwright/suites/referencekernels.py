@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import MissingToolError, TaskError
 from ..records import Candidate, Split, Task
 from . import _two_entries
+from ._aiter import defined
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
@@ -269,7 +270,7 @@ def _texts(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> di
         if not file.is_file():
             raise TaskError(f"{problem.name} names {source!r}, which is not in this checkout")
         texts[name] = placed(file.read_text())
-    return texts
+    return defined(texts)
 
 
 def placed(text: str) -> str:

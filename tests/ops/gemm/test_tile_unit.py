@@ -222,7 +222,7 @@ def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is
 ):
     op, given, now, trial = with_a_unit["gemm_matmul"], [], [0.0], tuning.trial
     monkeypatch.setattr(tuning, "trial", lambda run, values: trial(run, values, clock=lambda: now[0]))
-    entry = op._entry
+    entry = op._entry("")
 
     def timed(*arguments):
         given.append(arguments[8] if len(arguments) > 8 else -1)
@@ -230,11 +230,8 @@ def test_the_third_call_of_a_shape_times_tiles_against_vectors_and_the_faster_is
         entry(*arguments)
 
     a, b = torch.randn(8, 64).bfloat16(), gemm.pack(torch.randn(64, 32).bfloat16(), follow=False)
-    op._entry = timed
-    try:
-        results = [gemm.matmul(a, b) for _ in range(4)]
-    finally:
-        op._entry = entry
+    monkeypatch.setattr(op, "_entry", lambda _: timed)
+    results = [gemm.matmul(a, b) for _ in range(4)]
     assert set(given) == {-1, 0, 1} and given[-1] == 0
     assert all(torch.equal(results[0], one) for one in results)
     assert "0 of units that multiply" in planned(torch.bfloat16)
@@ -267,9 +264,9 @@ def built():
         kernel = Kernel(ops.gemm.KERNEL.file)
         own = {op.name: op for op in ops.ops_of(ops.gemm)}
         for name, op in own.items():
-            patch.setattr(op, "_entry", kernel.function(name))
+            patch.setattr(op, "_entry", lambda _, name=name: kernel.function(name))
             patch.setattr(op, "_served", None)
-            assert op._entry is not None, kernel.problem
+            assert op._entry("") is not None, kernel.problem
         yield own
 
 

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from ...devices import Device, detect
-from ...errors import InputError, KernelwrightError
+from ...errors import InputError, KernelwrightError, MissingToolError
 from ...flow import bounded
 from ...languages import get_language
 from ...records import Budget, Build, BuildStatus, Candidate, Evaluation, Task
@@ -68,7 +70,7 @@ def execute(folder: Path, *, device: str | None = None) -> tuple[Evaluation, ...
     """
     check_manifest(folder)
     bundle, task = read_record(Bundle, folder / ASKED), read_record(Task, folder / TASK)
-    used = detect(device or ("cpu" if bundle.target == "cpu" else "cuda"))
+    used = _device(bundle.target, device)
     if not is_of(bundle.target, used):
         raise InputError(f"this bundle is for {bundle.target}, and {used.torch_device} here is {used.name}")
     records = folder / RECORDS
@@ -98,6 +100,17 @@ def execute(folder: Path, *, device: str | None = None) -> tuple[Evaluation, ...
     (records / DEVICE).write_text(returned.to_json())
     write_manifest(records, [p for p in records.rglob("*.json") if p.is_file()])
     return tuple(found)
+
+
+def _device(target: str, asked: str | None) -> Device:
+    """Return the device to run on; say what to do where there is none of the target's kind."""
+    try:
+        return detect(asked or ("cpu" if target == "cpu" else "cuda"))
+    except MissingToolError:
+        raise MissingToolError(
+            f"this bundle is for {target}, and torch {torch.__version__} sees no GPU here; take the whole folder to a "
+            "machine that has one, or install a torch that is built for it (https://pytorch.org/get-started/locally/)"
+        ) from None
 
 
 def _judged(judge: Acceptance, folder: Path, asked: Asked, tried: int) -> Evaluation:

@@ -32,12 +32,16 @@ from ._manifest import (
     DEVICE,
     EVALUATIONS,
     KEPT,
+    KEPT_FILES,
+    MANIFEST,
     RECORDS,
+    RUN,
     TASK,
     Asked,
     Bundle,
     Returned,
     check_manifest,
+    files_of,
     is_of,
     read_record,
 )  # fmt: skip
@@ -78,6 +82,7 @@ def import_records(folder: Path, store: Store) -> Imported:
     known = {f"{asked.candidate}.json" for asked in bundle.candidates}
     if extra := sorted(p.name for p in (records / EVALUATIONS).iterdir() if p.name not in known):
         raise InputError(f"the records hold {extra[0]}, which this bundle did not ask for; {_RUN_IT}")
+    _check_files(folder, bundle, store)
     return _stored(store, bundle, task, returned, [_decided(e, task, returned.bounds) for e in found])
 
 
@@ -93,6 +98,16 @@ def _asked(folder: Path, store: Store) -> tuple[Bundle, Task]:
     if task.key != bundle.task:
         raise InputError(f"{folder / TASK} is another task than {bundle.task_name!r}, which was asked for")
     return bundle, task
+
+
+def _check_files(folder: Path, bundle: Bundle, store: Store) -> None:
+    """Every file must be the one that was written, those that judge there among them."""
+    written = [line for line in store.kept(KEPT_FILES) if line.startswith(f"{bundle.key} ")]
+    if written and files_of(folder, bundle) not in written:
+        raise InputError(
+            f"{folder / MANIFEST} is not what this store wrote, so a file was swapped that judges there, such as "
+            f"{RUN} or the wheel; write the bundle again"
+        )
 
 
 def _check_device(bundle: Bundle, task: Task, returned: Returned) -> None:

@@ -18,6 +18,8 @@ RECORDS, DEVICE, EVALUATIONS = "records", "device.json", "evaluations"
 R = TypeVar("R", bound=Record)
 KEPT = "bundle"
 """Kind under which the store keeps what was asked for."""
+KEPT_FILES = "bundle-files"
+"""Kind under which the store keeps, for each bundle, the hash of its manifest, so of every file that it wrote."""
 _GPU = re.compile(r"sm_\d{2,3}[af]?|gfx[0-9a-f]{3,4}")
 
 
@@ -100,6 +102,11 @@ def hashes_of(folder: Path, paths: list[Path]) -> dict[str, str]:
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(paths)
     }
+
+
+def files_of(folder: Path, bundle: Bundle) -> str:
+    """Return a bundle's key and the hash of the manifest that stands in its folder."""
+    return f"{bundle.key} {hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()}"
 
 
 def write_manifest(folder: Path, paths: list[Path]) -> None:

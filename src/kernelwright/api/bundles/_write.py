@@ -18,6 +18,7 @@ from ._manifest import (
     ASKED,
     CANDIDATES,
     KEPT,
+    KEPT_FILES,
     MANIFEST,
     RUN,
     TASK,
@@ -26,6 +27,7 @@ from ._manifest import (
     Asked,
     Bundle,
     check_target,
+    files_of,
     write_manifest,
 )  # fmt: skip
 from ._wheel import needed, write_wheel
@@ -139,6 +141,7 @@ def write(
     )
     write_manifest(folder, [p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST])
     store.keep(KEPT, bundle.key, {bundle.key: bundle.to_json()})
+    store.keep(KEPT_FILES, bundle.key, {bundle.key: files_of(folder, bundle)})
     return bundle
 
 

@@ -91,7 +91,7 @@ void look(Warp* w, bool spinning) {
 uint32_t enter_local(Warp* w, Mask m, uint32_t bytes, uint32_t site) {
   uint32_t start = w->local_top;
   if (reinterpret_cast<char*>(__builtin_frame_address(0)) < w->stack_end) stop(w, STACK, site);
-  if (start + bytes > w->local_size) stop(w, LOCAL_FULL, site);
+  if (start + bytes > w->local_low) stop(w, LOCAL_FULL, site);
   w->local_top = start + bytes;
   KW_EACH_LANE(i, m) memset(w->local_shadow + uint64_t(i) * w->local_size + start, 0, bytes);
   return start;
@@ -102,6 +102,30 @@ void allow_local(Warp* w, Mask m, uint32_t start, uint32_t bytes) {
     memset(w->local_shadow + uint64_t(i) * w->local_size + start, THERE, bytes);
     memset(w->local + uint64_t(i) * w->local_size + start, 0xff, bytes);
   }
+}
+
+b64 take_stack(Warp* w, Mask m, const b64& bytes, uint32_t align, uint32_t site) {
+  uint64_t most = 0;
+  KW_EACH_LANE(i, m) most = bytes.at(i) > most ? bytes.at(i) : most;
+  if (most > w->local_low) stop(w, LOCAL_FULL, site);
+  uint32_t at = uint32_t(w->local_low - most) & ~(align - 1);
+  if (at < w->local_top) stop(w, LOCAL_FULL, site);
+  KW_EACH_LANE(i, m) memset(w->local_shadow + uint64_t(i) * w->local_size + at, 0, w->local_low - at);
+  w->local_low = at;
+  KW_EACH_LANE(i, m) allow_local(w, Mask(1) << i, at, uint32_t(bytes.at(i)));
+  return splat<uint64_t>(at);
+}
+
+// Lanes that are elsewhere may hold memory below: then what these give back is out of bounds, and is not taken again.
+void give_stack(Warp* w, Mask m, const b64& to, uint32_t site) {
+  uint64_t least = w->local_size;
+  KW_EACH_LANE(i, m) {
+    uint64_t at = to.at(i);
+    if (at < w->local_low || at > w->local_size) stop(w, TRAP, site);
+    memset(w->local_shadow + uint64_t(i) * w->local_size + w->local_low, 0, at - w->local_low);
+    least = at < least ? at : least;
+  }
+  if (m == w->alive) w->local_low = uint32_t(least);
 }
 
 static char* take_stack(Worker* k) {
@@ -126,7 +150,7 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->fuel = 1;
   w->counts = b->worker->counts.data();
   uint64_t size = uint64_t(l->local_bytes) * LANES;
-  w->local_size = l->local_bytes;
+  w->local_size = w->local_low = l->local_bytes;
   w->local = b->local.data() + size * index;
   w->local_shadow = b->local_shadow.data() + size * index;
   for (uint32_t i = 0; i < LANES; i++) {

@@ -36,6 +36,7 @@ struct Warp {
   uint64_t* counts;     // executions and lanes of each basic block
   char* stack_end;      // calls below this are too deep
   uint32_t local_top;   // bytes of local memory in use, each lane
+  uint32_t local_low;   // where the stack begins that `alloca` takes from, which grows down from local_size
   uint32_t local_size;
   uint8_t* local;       // local_size bytes for each lane
   uint8_t* local_shadow;
@@ -57,6 +58,8 @@ void fail(Warp* w, uint32_t kind, uint32_t site, Mask m);  // notes a finding
 [[noreturn]] void stop(Warp* w, uint32_t status, uint32_t site);
 uint32_t enter_local(Warp* w, Mask m, uint32_t bytes, uint32_t site);
 void allow_local(Warp* w, Mask m, uint32_t start, uint32_t bytes);
+b64 take_stack(Warp* w, Mask m, const b64& bytes, uint32_t align, uint32_t site);
+void give_stack(Warp* w, Mask m, const b64& to, uint32_t site);
 
 template <class U, int N>
 void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out);

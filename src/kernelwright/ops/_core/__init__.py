@@ -5,7 +5,7 @@ from .cases import Cases
 from .explain import Explanation, explain, unremembered, watch
 from .families import build, families, family, ops_of
 from .gradient import by_reference, last, starts_with_one
-from .kernel import Kernel
+from .kernel import Kernel, Parts
 from .kinds import checked
 from .op import Op
 from .remembered import fixed, remembered
@@ -16,6 +16,7 @@ __all__ = [
     "Explanation",
     "Kernel",
     "Op",
+    "Parts",
     "Tuning",
     "build",
     "by_reference",

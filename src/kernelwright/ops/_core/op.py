@@ -11,7 +11,7 @@ from torch.compiler import is_compiling
 
 from .explain import Explanation, Ran, listeners, paused, plans, watchers
 from .gpu import form_for, forms_of, gpu_of, on, say
-from .kernel import Entry, Kernel
+from .kernel import Entry, Kernel, Parts
 from .served import Served, served_calls
 from .tuning import OWN, Choice, Tuning, kind
 
@@ -40,6 +40,7 @@ class Op:
         serves: The guard: None where the kernel serves these arguments, else why not; it looks at no values either.
         gradient: `(setup_context, backward)`, as for `torch.library.register_autograd`; none if it has no gradient.
         tuning: Chooses the number of the kernel's template, which it is given behind its outputs; none if it has none.
+        parts: The kinds of calls that have a library of their own, where one for all takes long to compile.
 
     Example:
         >>> from kernelwright import ops
@@ -52,14 +53,15 @@ class Op:
         self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
         check: Callable[..., None], serves: Callable[..., str | None],
         gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None, tuning: Tuning | None = None,
+        parts: Parts | None = None,
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
-        self.tuning = tuning
+        self.tuning, self.parts = tuning, parts
         kernel.ops.append(self)
-        self._entry: Entry | None = None
+        self._entries: dict[str, Entry] = {}
+        self._addresses: dict[str, int] = {}
         self._served: Served | None = None
-        self._address = 0
         self._said: set[str] = set()
         self._differentiable = gradient is not None
         name = f"kernelwright::{self.name}"
@@ -85,7 +87,7 @@ class Op:
             outputs = self._served(*arguments)
             if outputs is not None:
                 if watchers:
-                    self._tell(self._address, arguments, outputs, self._choice(arguments).number)
+                    self._tell(self._address(arguments), arguments, outputs, self._choice(arguments).number)
                 return outputs
         if is_compiling() or _len_torch_dispatch_stack() or _functorch.peek_interpreter_stack() is not None:
             return self._dispatched(*arguments)
@@ -101,7 +103,8 @@ class Op:
             return self._explained(arguments)
         outputs, ran, _, choice = self._run(arguments)
         if self._served is not None and ran == "kernel" and choice.settled and not paused:
-            self._served.remember(self._address, arguments, {}, arguments, outputs, outputs, choice.number)
+            kernel = self._address(arguments)
+            self._served.remember(kernel, arguments, {}, arguments, outputs, outputs, choice.number)
         return outputs
 
     def run(self, *arguments: Any) -> Any:
@@ -132,14 +135,14 @@ class Op:
         outputs, ran, why, choice = self._ran(arguments)
         if watchers:
             lasting = ran == "kernel" and choice.settled
-            self._tell(self._address if lasting else 0, arguments, outputs, choice.number)
+            self._tell(self._address(arguments) if lasting else 0, arguments, outputs, choice.number)
         return outputs, ran, why, choice
 
     def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str, str, Choice]:
         self.check(*arguments)
         why = self.serves(*arguments)
         if why is None:
-            entry = self._entry or self._load()
+            entry = self._entry(self._part(arguments))
             if entry is not None:
                 outputs = self.outputs(*arguments)
                 try:
@@ -207,13 +210,23 @@ class Op:
         shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
         return Explanation(self.name, by, why, variant, shapes, time_us)
 
-    def _load(self) -> Entry | None:
-        self._entry = self.kernel.function(self.name)
-        if self._entry is not None:
+    def _part(self, arguments: tuple[Any, ...]) -> str:
+        return self.parts.flag(self.parts.of(*arguments)) if self.parts else ""
+
+    def _address(self, arguments: tuple[Any, ...]) -> int:
+        return self._addresses.get(self._part(arguments), 0)
+
+    def _entry(self, part: str) -> Entry | None:
+        return self._entries.get(part) or self._load(part)
+
+    def _load(self, part: str = "") -> Entry | None:
+        entry = self.kernel.function(self.name, part)
+        if entry is not None:
             made = served_calls()
             self._served = made(self._differentiable) if made else None
-            self._address = self.kernel.address(self.name) if made else 0
-        return self._entry
+            self._entries[part] = entry
+            self._addresses[part] = self.kernel.address(self.name, part) if made else 0
+        return entry
 
     def _explained(self, arguments: tuple[Any, ...]) -> Any:
         begun = time.perf_counter()

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .._core import Op, cap_of, checked, cpu_only, floats, refuse, remembered
+from .._core import Op, Parts, cap_of, checked, cpu_only, floats, refuse, remembered
 from . import reference
 from ._cache import BLOCK, columns_of
 from ._ops import KERNEL, SERVED, numbers, of_heads, said
@@ -129,10 +129,19 @@ def _by_reference(q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None, *re
     return reference.decode(q, k_cache, v_cache, lengths, pages, *rest)
 
 
+def _cached(*arguments: Any) -> int:
+    """Return the kind of a cache: float32, floats of 16 bits, int8, or what has scales for groups of columns."""
+    k_cache, k_scales = arguments[1], arguments[5]
+    if k_scales is not None:
+        return 3 if k_scales.dim() == 4 else 2
+    return int(k_cache.dtype is not torch.float32)
+
+
 _decode = Op(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? pages, Tensor? k_scales, "
     "Tensor? v_scales, Tensor? sinks, Tensor? alibi, int window, float scale, float soft_cap) -> (Tensor, Tensor)",
     reference=_by_reference, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+    parts=Parts("KW_CACHE", (0, 1, 2, 3), _cached),
 )  # fmt: skip
 
 

@@ -42,10 +42,41 @@ template <class C> void group(Cache<C>& cache, const Tensor<const bfloat16>& sca
   for (int64_t blocks = columns / cache.count / kBlock; blocks > 1; blocks /= 2) ++cache.shift;
 }
 
+// A build may be for some caches alone (`Parts` of the op): float32, 16-bit floats, int8, or what is grouped.
+#ifdef KW_CACHE
+constexpr int kCache = KW_CACHE;
+#else
+constexpr int kCache = -1;
+#endif
+template <class C> constexpr int kCacheOf = is_grouped<C> ? 3 : std::is_same_v<C, int8_t> ? 2 : std::is_same_v<C, float> ? 0 : 1;
+
+// Lengths and pages that are outside of the cache are refused.
+void check_pages(const DecodeShape& s, const int32_t* lengths, const int32_t* table, int64_t pages) {
+  char said[160];
+  for (int64_t b = 0; b < s.batch; ++b) {
+    if (lengths[b] < 0 || lengths[b] > s.positions * s.most) {
+      snprintf(said, sizeof said, "attention.decode: lengths is %d somewhere; expected 0 to %lld, what the pages hold",
+               lengths[b], static_cast<long long>(s.positions * s.most));
+      raise("ValueError", "", said);
+    }
+    for (int64_t i = 0; table && i * s.positions < lengths[b]; ++i)
+      if (table[b * s.most + i] < 0 || table[b * s.most + i] >= pages) {
+        snprintf(said, sizeof said, "attention.decode: pages is %d somewhere; expected 0 to %lld", table[b * s.most + i],
+                 static_cast<long long>(pages - 1));
+        raise("ValueError", "", said);
+      }
+  }
+}
+
+template <class T> void divided(const float* sums, float total, int64_t columns, int64_t at, void* out) {
+  T* const to = static_cast<T*>(out) + at;
+  over_lanes(columns, [&](int64_t e, auto lanes) KW_INLINED { store(to + e, load(sums + e, Full{}) / total, lanes); });
+}
+
 // q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slopes, window, scale, soft_cap; out, lse
 // S is what is cached, C how it is read.
-template <class T, class S, class C = S> void decode(const Args& args) {
-  const auto q = args.tensor<const T>(0);
+template <class S, class C = S> void decode_by(const Args& args) {
+  const Tensor<const char> q(args.any_tensor(0));
   const auto k = args.tensor<const S>(1), v = args.tensor<const S>(2);
   const auto floats = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const float>(i).data(); };
   const int32_t* table = args.is_none(4) ? nullptr : args.tensor<const int32_t>(4).data();
@@ -53,39 +84,27 @@ template <class T, class S, class C = S> void decode(const Args& args) {
   const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), columns, k.shape(1),
                       args.is_none(4) ? 1 : args.tensor<const int32_t>(4).shape(1)};
   const int32_t* lengths = args.tensor<const int32_t>(3).data();
-  char said[160];
-  for (int64_t b = 0; b < s.batch; ++b) {
-    if (lengths[b] < 0 || lengths[b] > s.positions * s.most) {
-      snprintf(said, sizeof said, "attention.decode: lengths is %d somewhere; expected 0 to %lld, what the pages hold",
-                    lengths[b], static_cast<long long>(s.positions * s.most));
-      raise("ValueError", "", said);
-    }
-    for (int64_t i = 0; table && i * s.positions < lengths[b]; ++i)
-      if (table[b * s.most + i] < 0 || table[b * s.most + i] >= k.shape(0)) {
-        snprintf(said, sizeof said, "attention.decode: pages is %d somewhere; expected 0 to %lld", table[b * s.most + i],
-                      static_cast<long long>(k.shape(0) - 1));
-        raise("ValueError", "", said);
-      }
-  }
+  check_pages(s, lengths, table, k.shape(0));
   const auto scoring = Scoring::of(static_cast<float>(args.real(10)), static_cast<float>(args.real(11)), floats(8), 0);
   const Temporary<float> queries(s.batch * s.heads * s.depth());
-  for (int64_t i = 0; i < s.batch * s.heads; ++i)
-    copy_row(q.data() + i / s.heads * q.stride(0) + i % s.heads * q.stride(1), s.inner, scoring.factor,
-             queries.data + i * s.depth());
+  DecodeCall call{s, queries.data, lengths, table, floats(7), scoring, args.integer(9), nullptr, nullptr,
+                  args.tensor<float>(13).data()};
+  by_type(args, 0, [&](auto type) {
+    using T = decltype(type);
+    const T* from = args.tensor<const T>(0).data();
+    for (int64_t i = 0; i < s.batch * s.heads; ++i)
+      copy_row(from + i / s.heads * q.stride(0) + i % s.heads * q.stride(1), s.inner, scoring.factor,
+               queries.data + i * s.depth());
+    call.out = args.tensor<T>(12).data(), call.put = divided<T>;
+  });
   Cache<C> keys = Cache<C>::of(k), values = Cache<C>::of(v);
   if constexpr (is_grouped<C>) group(keys, args.tensor<const bfloat16>(5), s.inner), group(values, args.tensor<const bfloat16>(6), columns);
   else keys.scales = floats(5), values.scales = floats(6);
-  T* out = args.tensor<T>(12).data();
-  float* lse = args.tensor<float>(13).data();
-  Decode<C>{s, keys, values, queries.data, lengths, table, floats(7), scoring, args.integer(9)}.run(
-      [&](int64_t b, int64_t h, const float* sums, const Softmax& state) {
-        const bool dead = state.top == -kInf;
-        T* to = out + (b * s.heads + h) * s.columns;
-        over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
-          store(to + e, load(sums + e, Full{}) / (dead ? 1.0f : state.total), lanes);
-        });
-        lse[b * s.heads + h] = dead ? -kInf : state.top * kLn2 + std::log(state.total);
-      });
+  Decode<C>{call, keys, values}.run();
+}
+template <class S, class C = S> void decode(const Args& args) {
+  if constexpr (kCache < 0 || kCache == kCacheOf<C>) decode_by<S, C>(args);
+  else KW_UNSUPPORTED("this build is for other caches");
 }
 
 }  // namespace
@@ -128,11 +147,8 @@ KW_KERNEL(attention_gradients) {
 }
 
 KW_KERNEL(attention_decode) {
-  kw::by_type(args, 0, [&](auto type) {
-    using T = decltype(type);
-    if (args.is<uint8_t>(1)) kw::decode<T, uint8_t, kw::GroupedNibbles>(args);
-    else if (!args.is<int8_t>(1)) kw::decode<T, T>(args);
-    else if (args.is<kw::bfloat16>(5)) kw::decode<T, int8_t, kw::GroupedByte>(args);
-    else kw::decode<T, int8_t>(args);
-  });
+  if (args.is<uint8_t>(1)) kw::decode<uint8_t, kw::GroupedNibbles>(args);
+  else if (args.is<int8_t>(1) && args.is<kw::bfloat16>(5)) kw::decode<int8_t, kw::GroupedByte>(args);
+  else if (args.is<int8_t>(1)) kw::decode<int8_t>(args);
+  else kw::by_type(args, 1, [&](auto type) { kw::decode<decltype(type)>(args); });
 }

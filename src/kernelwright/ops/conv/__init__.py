@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, remembered, told
+from .._core import Kernel, Op, Parts, by_reference, checked, cpu_only, floats, refuse, remembered, told
 from . import reference
 
 __all__ = ["KERNEL", "conv1d", "conv2d"]
@@ -94,11 +94,17 @@ def _gradient(ctx: Any, slope: T) -> tuple[T | None, ...]:
     return *found, *[None] * len(ctx.numbers)
 
 
+def _by_channel(*arguments: Any) -> int:
+    """Tell whether each channel gives results by itself, and is read without a stride."""
+    x, *_, groups, _ = arguments
+    return int(x.shape[1] == groups and arguments[3] == arguments[4] == 1)
+
+
 _conv = Op(
     "conv(Tensor x, Tensor weight, Tensor? bias, int stride_y, int stride_x, int top, int left, int bottom, int right,"
     " int dilation_y, int dilation_x, int groups, int curve) -> Tensor",
     reference=reference.conv, kernel=KERNEL, outputs=_output, check=_check, serves=_serves,
-    gradient=(_keep, _gradient),
+    gradient=(_keep, _gradient), parts=Parts("KW_BY_CHANNEL", (0, 1), _by_channel),
 )  # fmt: skip
 
 

@@ -137,10 +137,10 @@ template <int K, class Put> __attribute__((noinline)) void depthwise_within_zero
   };
   const auto down = [&](auto count, auto vectors, int64_t top, int64_t rows, int64_t x, int64_t apart) {
     constexpr int R = decltype(count)::value;
-    int64_t y = 0;
-    for (; y + R <= rows; y += R) tile(count, vectors, top, y, x, apart);
-    if (y < rows && rows >= R) tile(count, vectors, top, rows - R, x, apart);
-    else for (; y < rows; ++y) tile(std::integral_constant<int, 1>{}, vectors, top, y, x, apart);
+    if (rows >= R)
+      for (int64_t y = 0; y < rows; y += R) tile(count, vectors, top, std::min<int64_t>(y, rows - R), x, apart);
+    else
+      for (int64_t y = 0; y < rows; ++y) tile(std::integral_constant<int, 1>{}, vectors, top, y, x, apart);
   };
   for (int64_t top = 0; top < p.out_y; top += band) {
     const int64_t rows = std::min(band, p.out_y - top);

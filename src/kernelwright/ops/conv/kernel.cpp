@@ -130,12 +130,20 @@ template <bool BRIEF> void pointwise(const Call<float>& s) {
       });
 }
 
+// A build may be for channels by themselves alone, or for all other calls (`Parts` of the op).
+#ifdef KW_BY_CHANNEL
+constexpr bool kByChannel = KW_BY_CHANNEL, kSummed = !KW_BY_CHANNEL;
+#else
+constexpr bool kByChannel = true, kSummed = true;
+#endif
+
 template <class T> void convolve(const Args& args) {
   const Call<T> s(args);
   const int64_t each = s.rows / s.groups;
   const bool dense = s.stride[0] == 1 && s.stride[1] == 1;
-  if (s.channels == s.groups && dense) return by_channel(s);
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (kByChannel)
+    if (s.channels == s.groups && dense) return by_channel(s);
+  if constexpr (kSummed && std::is_same_v<T, float>) {
     if (s.taps_y * s.taps_x == 1 && dense && s.out_y == s.height && s.out_x == s.width)
       return s.curve == kSilu ? pointwise<false>(s) : pointwise<true>(s);
     if (each < 3) directly<1>(s);

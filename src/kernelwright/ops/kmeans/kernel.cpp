@@ -125,7 +125,7 @@ struct Few {
   }
 };
 
-template <class T> void few_rows(const Matrix<T>& x, const Few& few, const Outputs& out, int64_t first, int64_t last) {
+void few_rows(const Source<float>& x, const Few& few, const Outputs& out, int64_t first, int64_t last) {
   const int64_t d = few.inner, apart = (d + W - 1) / W * W;
   alignas(64) float rows[W * kFewColumns];
   F across[kFewColumns];
@@ -189,41 +189,39 @@ template <class T> void few_rows(const Matrix<T>& x, const Few& few, const Outpu
   }
 }
 
-template <int R, int V, class T>
-void assign(Matrix<T> x, Matrix<float> c, Outputs out) {
+template <int R, int V> void assign(const Source<float>& x, Matrix<float> c, Outputs out) {
   const bool few = c.rows <= W && c.inner <= kFewColumns;
   const StreamPanels<V> panels(few ? Matrix<float>{c.data, 0, c.inner, c.row, c.column} : c);
   const Centroids centroids(c, (c.rows + panels.columns - 1) / panels.columns * panels.columns);
   out.centroids = centroids.rows.data, out.inner = c.inner;
   const Few small(out.centroids, centroids.bias.data, few ? c.rows : 0, few ? c.inner : 0);
   int64_t shares = stream_shares(x.rows, c.rows * c.inner);
-  const auto run = [&](auto out_of) {
-    const auto one = [&](int64_t s) {
-      const int64_t first = x.rows * s / shares, last = x.rows * (s + 1) / shares;
-      const Outputs own = out_of(s);
-      if (few) few_rows(x, small, own, first, last);
-      else stream_rows<R, V>(x, panels, Assign{centroids.bias.data, own}, first, last);
-    };
-#pragma omp parallel for schedule(dynamic, 1) if (shares > 1)
-    for (int64_t s = 0; s < shares; ++s) one(s);
-  };
-  if (!out.sums) return run([&](int64_t) { return out; });
   // Each share has sums of its own, added in order: the result depends on the number of threads, never on their speed.
-  const int64_t each = c.rows * c.inner + c.rows;
-  shares = std::max<int64_t>(1, std::min(shares, (int64_t(1) << 26) / (each * int64_t(sizeof(float)))));
+  const int64_t each = out.sums ? c.rows * c.inner + c.rows : 0;
+  if (each) shares = std::max<int64_t>(1, std::min(shares, (int64_t(1) << 26) / (each * int64_t(sizeof(float)))));
   const Temporary<float> partial(shares * each);
-  run([&](int64_t share) {
+#pragma omp parallel for schedule(dynamic, 1) if (shares > 1)
+  for (int64_t s = 0; s < shares; ++s) {
+    const int64_t first = x.rows * s / shares, last = x.rows * (s + 1) / shares;
     Outputs own = out;
-    own.sums = partial.data + share * each, own.counts = own.sums + c.rows * c.inner;
-    std::memset(own.sums, 0, static_cast<size_t>(each) * sizeof(float));
-    return own;
-  });
+    if (each) {
+      own.sums = partial.data + s * each, own.counts = own.sums + c.rows * c.inner;
+      std::memset(own.sums, 0, static_cast<size_t>(each) * sizeof(float));
+    }
+    if (few) few_rows(x, small, own, first, last);
+    else stream_rows<R, V>(x, panels, Assign{centroids.bias.data, own}, first, last);
+  }
 #pragma omp parallel for schedule(static) if (each * shares > kSerialProducts)
   for (int64_t i = 0; i < each; ++i) {
     double sum = 0;
     for (int64_t s = 0; s < shares && x.rows; ++s) sum += partial.data[s * each + i];
     (i < c.rows * c.inner ? out.sums[i] : out.counts[i - c.rows * c.inner]) = static_cast<float>(sum);
   }
+}
+
+__attribute__((noinline)) void assign(const Source<float>& x, const Matrix<float>& c, const Outputs& out) {
+  if (c.rows <= W) assign<kTileRows, 1>(x, c, out);
+  else assign<kTileRows, 2>(x, c, out);
 }
 
 template <class Function> void by_type(const Args& args, int i, Function function) {
@@ -233,15 +231,15 @@ template <class Function> void by_type(const Args& args, int i, Function functio
 }
 
 void run(const Args& args, const Outputs& out) {
+  const Tensor<const char> shape(args.any_tensor(1));
+  const Temporary<float> floats(shape.numel());
   by_type(args, 1, [&](auto given) {
-    const Temporary<float> floats(given.rows * given.inner);
     for (int64_t n = 0; n < given.rows; ++n) given.copy(n, floats.data + n * given.inner);
-    const Matrix<float> c{floats.data, given.rows, given.inner, given.inner, 1};
-    by_type(args, 0, [&](auto x) {
-      if (!args.is_none(2)) x.shift = args.tensor<const float>(2).data();
-      if (c.rows <= W) assign<kTileRows, 1>(x, c, out);
-      else assign<kTileRows, 2>(x, c, out);
-    });
+  });
+  const Matrix<float> c{floats.data, shape.shape(0), shape.shape(1), shape.shape(1), 1};
+  by_type(args, 0, [&](auto x) {
+    if (!args.is_none(2)) x.shift = args.tensor<const float>(2).data();
+    assign(Source<float>::of(x), c, out);
   });
 }
 

@@ -8,7 +8,7 @@ import torch
 from .._core import Kernel, Op, Tuning, cpu_only, matrix, refuse
 from . import reference
 
-KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"), flags=("-O2",))
 """The library of this family."""
 MOST = 1024
 """Most tokens that a row keeps."""

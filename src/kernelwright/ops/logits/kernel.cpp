@@ -65,6 +65,50 @@ struct Fold {
   template <class A> KW_INLINE void finish(State&, int64_t, const A*) const {}
 };
 
+// The logits of all rows of W, by a team that has what each thread has seen.
+template <int V, class A>
+__attribute__((noinline)) void all_logits(const StreamPanels<V, A>& panels, const Source<A>& w, const Fold& fold, int64_t team) {
+  const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
+#pragma omp parallel num_threads(team)
+  {
+    Fold own = fold;
+    own.seen += omp_get_thread_num();
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < blocks; ++b)
+      stream_rows<kRows, V>(w, panels, own, w.rows * b / blocks, w.rows * (b + 1) / blocks);
+  }
+}
+
+// What is seen of the logits of a few rows of X, lanes along rows of W.
+struct Few : Fold {
+  F tops[kFew], sums_of[kFew] = {};
+  explicit Few(const Fold& fold) : Fold(fold) {
+    for (F& top : tops) top = splat(-kInf);
+  }
+  // Products z[rows][W] with rows [n, n + here) of W.
+  __attribute__((noinline)) void take(const float* z, int rows, int64_t n, int64_t here) {
+    const Part lanes{static_cast<int>(here)};
+    for (int r = 0; r < rows; ++r) {
+      F v = load(z + r * W, Full{});
+      if (bias) v += load(bias + n, lanes);
+      if (softcap > 0) v = splat(softcap) * tanh(v / splat(softcap));
+      for (int64_t i = here; i < W; ++i) v[i] = -kInf;
+      if (sums) add_logits(v, tops[r], sums_of[r]);
+      const M below = v <= splat(seen->least[r]);
+      if (!any(below == 0)) continue;
+      for (int64_t i = 0; i < here; ++i)
+        if (!below[i]) seen->insert(r, v[i], static_cast<int32_t>(n + i));
+    }
+  }
+  void finish(int rows) {
+    for (int r = 0; r < rows; ++r) {
+      for (int i = 0; i < W; ++i) seen->top[r] = larger(seen->top[r], tops[r][i]);
+      for (int i = 0; i < W; ++i)
+        seen->sum[r] += tops[r][i] == seen->top[r] ? sums_of[r][i] : sums_of[r][i] * std::exp(tops[r][i] - seen->top[r]);
+    }
+  }
+};
+
 template <class T> struct Layer {
   Matrix<T> x, w;
   const float* bias;
@@ -74,21 +118,13 @@ template <class T> struct Layer {
   int64_t* tokens;
 
   template <int V> void chunk(const Matrix<T>& rows, Seen* seen, int64_t team) const {
-    const StreamPanels<V, Multiplied<T>> panels(rows);
-    const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
-#pragma omp parallel num_threads(team)
-    {
-      const Fold fold{bias, softcap, lse != nullptr, seen + omp_get_thread_num()};
-#pragma omp for schedule(static)
-      for (int64_t b = 0; b < blocks; ++b)
-        stream_rows<kRows, V>(w, panels, fold, w.rows * b / blocks, w.rows * (b + 1) / blocks);
-    }
+    using A = Multiplied<T>;
+    const Fold fold{bias, softcap, lse != nullptr, seen};
+    all_logits(StreamPanels<V, A>(rows), Source<A>::of(w), fold, team);
   }
 
   // Logits of R rows of X, which lie `apart`, with W's rows [first, last).
-  template <int R> void few(const float* rows, int64_t apart, int64_t first, int64_t last, Seen& seen) const {
-    F tops[R], sums[R] = {};
-    for (F& top : tops) top = splat(-kInf);
+  template <int R> void few(const float* rows, int64_t apart, int64_t first, int64_t last, Few few) const {
     alignas(64) float z[R][W];
     for (int64_t n = first; n < last; n += W) {
       const int64_t here = std::min<int64_t>(W, last - n);
@@ -110,24 +146,9 @@ template <class T> struct Layer {
         for (int d = 0; d < kDots; ++d)
           for (int r = 0; r < R; ++r) z[r][j + d] = fold_lanes(dot[d][r], [](F a, F b) KW_INLINED { return a + b; })[0];
       }
-      const Part lanes{static_cast<int>(here)};
-      for (int r = 0; r < R; ++r) {
-        F v = load(z[r], Full{});
-        if (bias) v += load(bias + n, lanes);
-        if (softcap > 0) v = splat(softcap) * tanh(v / splat(softcap));
-        for (int64_t i = here; i < W; ++i) v[i] = -kInf;
-        if (lse) add_logits(v, tops[r], sums[r]);
-        const M below = v <= splat(seen.least[r]);
-        if (!any(below == 0)) continue;
-        for (int64_t i = 0; i < here; ++i)
-          if (!below[i]) seen.insert(r, v[i], static_cast<int32_t>(n + i));
-      }
+      few.take(&z[0][0], R, n, here);
     }
-    for (int r = 0; r < R; ++r) {
-      for (int i = 0; i < W; ++i) seen.top[r] = larger(seen.top[r], tops[r][i]);
-      for (int i = 0; i < W; ++i)
-        seen.sum[r] += tops[r][i] == seen.top[r] ? sums[r][i] : sums[r][i] * std::exp(tops[r][i] - seen.top[r]);
-    }
+    few.finish(R);
   }
 
   void few_rows(Seen* seen, int64_t team) const {
@@ -138,7 +159,7 @@ template <class T> struct Layer {
     {
       const Range mine = share(w.rows, omp_get_thread_num(), omp_get_num_threads(), W);
       const auto each = [&](auto count) {
-        few<count.value>(rows.data, apart, mine.begin, mine.end, seen[omp_get_thread_num()]);
+        few<count.value>(rows.data, apart, mine.begin, mine.end, Few{{bias, softcap, lse != nullptr, seen + omp_get_thread_num()}});
       };
       switch (x.rows) {
         case 1: each(std::integral_constant<int, 1>{}); break;

@@ -9,7 +9,7 @@ import torch
 from .._core import Kernel, Op, Tuning, cap_of, cpu_only, matrix, refuse
 from . import reference
 
-KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"), flags=("-O2",))
 """The library of this family."""
 _SERVED = frozenset({torch.float32, torch.bfloat16, torch.float16})
 _NAME = "loss.linear_cross_entropy"

@@ -123,6 +123,21 @@ template <class A> void transpose(const float* from, int64_t rows, int64_t colum
     }
 }
 
+// The logits of a chunk of rows of X, `panels`, in runs of as many threads.
+template <class A>
+__attribute__((noinline)) void all_logits(const StreamPanels<2, A>& panels, const Source<A>& w, const Logits& fold, int64_t team) {
+  const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
+  for (int64_t t = 0; t < team; ++t) fold.run[t].clear();
+#pragma omp parallel num_threads(team)
+  {
+    Logits own = fold;
+    own.run += omp_get_thread_num();
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < blocks; ++b)
+      stream_rows<kRows, 2>(w, panels, own, w.rows * b / blocks, w.rows * (b + 1) / blocks);
+  }
+}
+
 template <class T> struct Layer {
   using A = Multiplied<T>;
   static constexpr bool kNarrow = !std::is_same_v<A, float>;
@@ -170,15 +185,8 @@ template <class T> struct Layer {
     Matrix<T> rows = x;
     rows.data += m * x.row, rows.rows = count;
     const StreamPanels<2, A> panels(rows);
-    const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
-    for (int64_t t = 0; t < team; ++t) runs[t].clear();
-#pragma omp parallel num_threads(team)
-    {
-      const Logits fold{bias, wanted, settings.softcap, settings.smoothing > 0, kept, runs + omp_get_thread_num()};
-#pragma omp for schedule(static)
-      for (int64_t b = 0; b < blocks; ++b)
-        stream_rows<kRows, 2>(w, panels, fold, w.rows * b / blocks, w.rows * (b + 1) / blocks);
-    }
+    const Logits fold{bias, wanted, settings.softcap, settings.smoothing > 0, kept, runs};
+    all_logits(panels, Source<A>::of(w), fold, team);
     Running& all = runs[0];
     for (int64_t i = 0; i < count; ++i) {
       float best = all.best[i];

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, Tuning, checked, cpu_only, floats, refuse, remembered
+from .._core import Kernel, Op, Parts, Tuning, checked, cpu_only, floats, refuse, remembered
 from . import reference
 from ._formats import from_awq, from_gptq
 from ._gguf import from_gguf
@@ -33,7 +33,7 @@ __all__ = [
     "unpack",
 ]
 
-KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
+KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"), flags=("-O2",))
 """The library of this family."""
 ACTIVATIONS = ("float", "int8")
 
@@ -117,11 +117,16 @@ def _sizes(x: T, codes: T, *rest: Any) -> tuple[int, ...]:
     return (len(x), rest[-1], x.shape[1], bits, 4 if rest[-2] else 1)
 
 
+def _planes(x: T, *arguments: Any) -> int:
+    """Return the bytes that an activation is multiplied as."""
+    return 1 if arguments[8] else 2 if x.dtype is torch.bfloat16 else 3
+
+
 _linear = Op(
     "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? minima, Tensor? bias, int exponent, "
     "int group, int zero, bool int8, int outputs) -> Tensor",
     reference=reference.linear, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
-    gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes),
+    gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes), parts=Parts("KW_PLANES", (1, 2, 3), _planes),
 )  # fmt: skip
 
 

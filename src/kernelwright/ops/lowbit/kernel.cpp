@@ -6,10 +6,8 @@ namespace {
 
 // x [rows, inner], codes [panels, tiles, 4, bits, 64], scales, zeros and minima [panels, groups, 64], bias [outputs]; bits of
 // the exponent, columns of a group, zero of all groups, activations as int8, outputs; out [rows, outputs]
-template <class T> void linear(const Args& args) {
-  const auto x = args.tensor<const T>(0);
+void linear(const Args& args) {
   const auto codes = args.tensor<const uint8_t>(1);
-  const auto out = args.tensor<T>(11);
   Groups groups{};
   if (args.is<float>(2)) groups.scales = args.tensor<const float>(2).data(), groups.type = ScaleType::f32;
   else if (args.is<bfloat16>(2)) groups.scales = args.tensor<const bfloat16>(2).data(), groups.type = ScaleType::bf16;
@@ -21,9 +19,14 @@ template <class T> void linear(const Args& args) {
   groups.tiles = std::max<int64_t>(1, args.integer(7) / kTile), groups.zero = static_cast<int>(args.integer(8));
   const Meaning meaning{static_cast<int>(codes.shape(3)), static_cast<int>(args.integer(6))};
   if (meaning.bits < 1 || meaning.bits > 8) KW_UNSUPPORTED("codes are not of 1 to 8 bits");
-  const LowBit w{codes.data(), meaning, groups, out.shape(1), x.shape(1), codes.shape(1)};
-  low_bit_linear<T>(w, Rows<T>::of(x), args.is_none(5) ? nullptr : args.tensor<const T>(5).data(), out.data(),
-                    args.boolean(9));
+  const auto rows = [&](auto type) {
+    using T = decltype(type);
+    return Rows::of<T>(args.tensor<const T>(0), args.is_none(5) ? nullptr : args.tensor<const T>(5).data(),
+                       args.tensor<T>(11).data());
+  };
+  const Rows x = args.is<float>(0) ? rows(float{}) : rows(bfloat16{});
+  const LowBit w{codes.data(), meaning, groups, Tensor<const char>(args.any_tensor(11)).shape(1), x.inner, codes.shape(1)};
+  low_bit_linear(w, x, args.boolean(9));
 }
 
 }  // namespace
@@ -31,6 +34,5 @@ template <class T> void linear(const Args& args) {
 
 KW_KERNEL(lowbit_linear) {
   const kw::Tuned tuned(args, 12);
-  if (args.is<float>(0)) kw::linear<float>(args);
-  else kw::linear<kw::bfloat16>(args);
+  kw::linear(args);
 }

@@ -131,6 +131,20 @@ struct Fold {
   template <class A> KW_INLINE void finish(State&, int64_t, const A*) const {}
 };
 
+// The products of all points with a chunk of queries, by a team that has a list each.
+template <int V>
+__attribute__((noinline)) void all_products(const StreamPanels<V>& queries, const Source<float>& c, const Fold& fold, int64_t team) {
+  const int64_t blocks = std::min<int64_t>((c.rows + kRows - 1) / kRows, team * 8);
+#pragma omp parallel num_threads(team) if (team > 1)
+  {
+    Fold own = fold;
+    own.seen += omp_get_thread_num();
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < blocks; ++b)
+      stream_rows<kRows, V>(c, queries, own, c.rows * b / blocks, c.rows * (b + 1) / blocks);
+  }
+}
+
 template <class T> struct Search {
   Matrix<T> x;
   const Points<T>& points;
@@ -160,16 +174,8 @@ template <class T> struct Search {
   }
 
   template <int V> void stream(const Matrix<float>& queries, Largest* seen, int64_t team) const {
-    const StreamPanels<V> panels(queries);
-    const Matrix<T>& c = points.c;
-    const int64_t blocks = std::min<int64_t>((c.rows + kRows - 1) / kRows, team * 8);
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-      const Fold fold{points.scale.data, points.bias.data, seen + omp_get_thread_num()};
-#pragma omp for schedule(static)
-      for (int64_t b = 0; b < blocks; ++b)
-        stream_rows<kRows, V>(c, panels, fold, c.rows * b / blocks, c.rows * (b + 1) / blocks);
-    }
+    const Fold fold{points.scale.data, points.bias.data, seen};
+    all_products(StreamPanels<V>(queries), Source<float>::of(points.c), fold, team);
   }
 
   // Blocks of points meet each query in turn, and are read once.

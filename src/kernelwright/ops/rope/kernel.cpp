@@ -22,6 +22,7 @@ template <class T> struct Heads {
 
 struct Angles {
   const DLTensor *cos, *sin;
+  void (*read)(const DLTensor*, int64_t, int64_t, float, float*);  // `read_row` of the tables' type
   const int64_t* positions;  // [batch, length], or none: from 0
   int64_t half, size;        // pairs that are turned, elements of a head
   float sign;
@@ -46,7 +47,7 @@ template <class T> void read_row(const DLTensor* table, int64_t position, int64_
   sweep<1>(0, half, [&](int64_t j, auto lanes, int) KW_INLINED { store(to + j, load(from + j, lanes) * sign, lanes); });
 }
 
-template <bool NEIGHBOURS, bool STREAM, class T, class A>
+template <bool NEIGHBOURS, bool STREAM, class T>
 void turn(const Heads<T> (&tensors)[2], int64_t batches, int64_t length, bool heads_first, const Angles& angles) {
   const int64_t blocks = (length + kPositions - 1) / kPositions, half = angles.half;
   const int64_t work = batches * length * (tensors[0].heads + tensors[1].heads) * angles.size;
@@ -59,23 +60,19 @@ void turn(const Heads<T> (&tensors)[2], int64_t batches, int64_t length, bool he
       const int64_t count = std::min(kPositions, length - first);
       for (int64_t p = 0; p < count; ++p) {
         const int64_t row = angles.positions ? angles.positions[batch * length + first + p] : first + p;
-        read_row<A>(angles.cos, row, half, 1.0f, cos + p * half);
-        read_row<A>(angles.sin, row, half, angles.sign, sin + p * half);
+        angles.read(angles.cos, row, half, 1.0f, cos + p * half);
+        angles.read(angles.sin, row, half, angles.sign, sin + p * half);
       }
       for (const Heads<T>& t : tensors) {
-        const auto one = [&](int64_t p, int64_t h) KW_INLINED {
-          const T* from = t.from + batch * t.batch + (first + p) * t.position + h * t.head;
-          T* to = t.to + batch * t.to_batch + (first + p) * t.to_position + h * t.to_head;
-          turn_head<NEIGHBOURS>(from, STREAM ? stage : to, cos + p * half, sin + p * half, angles);
-          if constexpr (STREAM) stream_bytes(to, stage, angles.size * int64_t(sizeof(T)));
-        };
-        if (heads_first) {
-          for (int64_t h = 0; h < t.heads; ++h)
-            for (int64_t p = 0; p < count; ++p) one(p, h);
-        } else {
-          for (int64_t p = 0; p < count; ++p)
-            for (int64_t h = 0; h < t.heads; ++h) one(p, h);
-        }
+        const int64_t outer = heads_first ? t.heads : count, inner = heads_first ? count : t.heads;
+        for (int64_t i = 0; i < outer; ++i)
+          for (int64_t j = 0; j < inner; ++j) {
+            const int64_t p = heads_first ? j : i, h = heads_first ? i : j;
+            const T* from = t.from + batch * t.batch + (first + p) * t.position + h * t.head;
+            T* to = t.to + batch * t.to_batch + (first + p) * t.to_position + h * t.to_head;
+            turn_head<NEIGHBOURS>(from, STREAM ? stage : to, cos + p * half, sin + p * half, angles);
+            if constexpr (STREAM) stream_bytes(to, stage, angles.size * int64_t(sizeof(T)));
+          }
       }
     }
   });
@@ -111,23 +108,29 @@ void check_positions(const Angles& angles, int64_t count, int64_t rows, int64_t 
 // q, k, cos, sin, positions or none, interleaved, heads first, inverse; q and k turned
 KW_KERNEL(rope) {
   const bool interleaved = args.boolean(5), heads_first = args.boolean(6);
-  const auto run = [&](auto type, auto table) {
+  kw::Angles angles{};
+  const auto tables = [&](auto type) {
+    using A = decltype(type);
+    angles.cos = args.tensor<const A>(2).dl(), angles.sin = args.tensor<const A>(3).dl(), angles.read = kw::read_row<A>;
+  };
+  if (args.is<float>(2)) tables(float{});
+  else tables(kw::bfloat16{});
+  const auto run = [&](auto type) {
     using T = decltype(type);
-    using A = decltype(table);
     const auto q = args.tensor<const T>(0);
-    const auto cos = args.tensor<const A>(2);
-    const auto sin = args.tensor<const A>(3);
+    const kw::Tensor<const char> cos(angles.cos), sin(angles.sin);
     if (!cos.contiguous() || !sin.contiguous()) KW_UNSUPPORTED("cos or sin is not contiguous");
     const int64_t batches = q.shape(0), length = q.shape(heads_first ? 2 : 1);
     const int64_t* positions = args.is_none(4) ? nullptr : args.tensor<const int64_t>(4).data();
-    const kw::Angles angles{cos.dl(), sin.dl(), positions, cos.shape(1), q.shape(3), args.boolean(7) ? -1.0f : 1.0f};
+    angles.positions = positions, angles.half = cos.shape(1), angles.size = q.shape(3);
+    angles.sign = args.boolean(7) ? -1.0f : 1.0f;
     kw::check_positions(angles, batches * length, cos.shape(0), length);
     const kw::Heads<T> tensors[2] = {kw::heads_of<T>(args, 0, 8, heads_first), kw::heads_of<T>(args, 1, 9, heads_first)};
     const bool whole = angles.size * sizeof(T) % kw::kLine == 0 && angles.size <= kw::kMostStaged;
     const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kw::kLine == 0; };
     const bool streamed = whole && aligned(tensors[0].to) && aligned(tensors[1].to) && kw::streams(q.numel(), tensors[0].to);
     const auto with = [&](auto neighbours, auto stream) {
-      kw::turn<neighbours.value, stream.value, T, A>(tensors, batches, length, heads_first, angles);
+      kw::turn<neighbours.value, stream.value, T>(tensors, batches, length, heads_first, angles);
     };
     const auto by_size = [&](auto neighbours) {
       if (streamed) with(neighbours, std::true_type{});
@@ -136,10 +139,6 @@ KW_KERNEL(rope) {
     if (interleaved) by_size(std::true_type{});
     else by_size(std::false_type{});
   };
-  const auto by_table = [&](auto type) {
-    if (args.is<float>(2)) run(type, float{});
-    else run(type, kw::bfloat16{});
-  };
-  if (args.is<float>(0)) by_table(float{});
-  else by_table(kw::bfloat16{});
+  if (args.is<float>(0)) run(float{});
+  else run(kw::bfloat16{});
 }

@@ -17,6 +17,12 @@ namespace replay {
 
 inline bool copied_to_host = false;
 
+struct Copied {
+  char* to;
+  std::vector<char> bytes;
+};
+inline std::vector<Copied> from_host;  // what a call has copied to the device, in order
+
 struct Memory {
   char* at = nullptr;
   size_t bytes = 0;
@@ -44,6 +50,7 @@ class Calls {
 
   template <class R, class... A> void call(R (*function)(A...)) {
     std::tuple<std::decay_t<A>...> given{read<std::decay_t<A>>()...};
+    from_host.clear();
     if constexpr (std::is_void_v<R>) {
       std::apply(function, given);
     } else {
@@ -96,13 +103,27 @@ class Calls {
 
   void answer() {
     cudaDeviceSynchronize();
+    size_t left = 0;
     for (size_t n = 0; n < used_; n++) {
       std::vector<char> copy(memory_[n].bytes);
       cudaMemcpy(copy.data(), memory_[n].at, copy.size(), cudaMemcpyDeviceToHost);
       print("o", copy.data(), copy.size());
+      left += left_of_host(memory_[n].at, copy);
     }
+    if (left) std::printf("from-host %zu\n", left);
     std::printf("%s.\n", copied_to_host ? "to-host\n" : "");
     std::fflush(stdout);
+  }
+
+  // How many bytes of a memory, other than zeros, are still what was copied there from the host.
+  static size_t left_of_host(const char* at, const std::vector<char>& now) {
+    std::vector<char> copied(now.size(), 0);
+    for (const Copied& one : from_host)
+      for (size_t i = 0; i < one.bytes.size(); i++)
+        if (one.to + i >= at && one.to + i < at + now.size()) copied[one.to + i - at] = one.bytes[i];
+    size_t left = 0;
+    for (size_t i = 0; i < now.size(); i++) left += now[i] && now[i] == copied[i];
+    return left;
   }
 
   static void print(const char* what, const void* from, size_t bytes) {
@@ -117,21 +138,31 @@ class Calls {
   dim3 grid_, block_;
 };
 
-inline void look(const void* to) {
+inline bool of_host(const void* at) {
   cudaPointerAttributes found;
-  if (cudaPointerGetAttributes(&found, to) || found.type != cudaMemoryTypeDevice) copied_to_host = true;
+  return cudaPointerGetAttributes(&found, at) || found.type != cudaMemoryTypeDevice;
+}
+
+inline void look(void* to, const void* from, size_t bytes) {
+  if (of_host(to)) {
+    copied_to_host = true;
+  } else if (of_host(from)) {
+    const char* first = static_cast<const char*>(from);
+    from_host.push_back({static_cast<char*>(to), {first, first + bytes}});
+  }
 }
 
 }  // namespace replay
 
-// What a candidate's copies are renamed to: what it copies to the host it may compute there.
+// What a candidate's copies are renamed to: what it copies to the host it may compute there, and what it copies from
+// there no kernel of it has written.
 extern "C" cudaError_t replay_cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  replay::look(to);
+  replay::look(to, from, bytes);
   return cudaMemcpy(to, from, bytes, kind);
 }
 
 extern "C" cudaError_t replay_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                               cudaStream_t stream) {
-  replay::look(to);
+  replay::look(to, from, bytes);
   return cudaMemcpyAsync(to, from, bytes, kind, stream);
 }

@@ -42,19 +42,77 @@ struct DecodeShape {
 
 constexpr int64_t kFromMemory = int64_t(1) << 24;  // bytes of keys and values that no cache is taken to hold
 
-template <class C> struct Decode {
-  static constexpr int64_t kKeys = 128;    // of a chunk
-  static constexpr int64_t kShare = 1024;  // least keys of a share
-  static constexpr int64_t kShares = 16;
-  static constexpr int64_t kAtOnce = 8;    // heads that share what is read
-
+// What a call is, whatever its cache and its queries are of: compiled once for all of them.
+struct DecodeCall {
   const DecodeShape& s;
-  Cache<C> k, v;
   const float* queries;  // [batch][heads][depth], with the factor in them
   const int32_t *lengths, *table;  // table: [batch][most], or none where sequence b is page b
   const float* sinks;
   Scoring scoring;
   int64_t window;  // 0 for none
+  void* out;       // [batch][heads][columns]
+  void (*put)(const float* sums, float total, int64_t columns, int64_t at, void* out);  // from an element on
+  float* lse;
+
+  // Scores of a head become weights of values, times the values' scales if they have some; returns what earlier sums shrink by.
+  float weigh(Softmax& state, float* scores, const float* scales, int64_t h, int64_t at, int64_t first, int64_t count) const {
+    F top = splat(-kInf), total{};
+    const float slope = scoring.slope(h);
+    over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
+      F x = scoring.biased(scoring.capped(load(scores + n, Full{})), slope, at, first + n);
+      x = keep(lanes, x, splat(-kInf));
+      store(scores + n, x, Full{});
+      top = maximum(x, top);
+    });
+    const float before = state.top;
+    state.top = larger(before, fold_lanes(top, [](F x, F y) { return maximum(x, y); })[0]);
+    const float shift = state.top == -kInf ? 0.0f : state.top;
+    over_lanes(count, [&](int64_t n, auto) KW_INLINED {
+      const F x = exp2_of_negative(load(scores + n, Full{}) - shift);
+      store(scores + n, scales ? x * load(scales + n, Full{}) : x, Full{});
+      total += x;
+    });
+    const float shrunk = before == state.top ? 1.0f : exp2_of_negative(splat(before - shift))[0];
+    state.total = state.total * shrunk + fold_lanes(total, [](F x, F y) { return x + y; })[0];
+    return shrunk;
+  }
+
+  // Adds the shares of a head, and its sink, to the first.
+  void joined(float* sums, Softmax* states, int64_t first, int64_t shares, int64_t h) const {
+    const int64_t each = s.each();
+    Softmax all{sinks ? sinks[h] * kLog2E : -kInf, 0.0f};
+    const float sink = all.top;
+    for (int64_t i = 0; i < shares; ++i) all.top = larger(all.top, states[first + i * each].top);
+    const float shift = all.top == -kInf ? 0.0f : all.top;
+    if (sinks) all.total = exp2_of_negative(splat(sink - shift))[0];
+    float* to = sums + first * s.width();
+    for (int64_t i = 0; i < shares; ++i) {
+      const Softmax& one = states[first + i * each];
+      const float shrunk = exp2_of_negative(splat(one.top - shift))[0];
+      all.total += one.total * shrunk;
+      const float* from = sums + (first + i * each) * s.width();
+      for (int64_t e = 0; e < s.width(); e += W) {
+        const F part = load(from + e, Full{}) * shrunk;
+        store(to + e, i ? load(to + e, Full{}) + part : part, Full{});
+      }
+    }
+    states[first] = all;
+  }
+
+  void done(int64_t b, int64_t h, const float* sums, const Softmax& state) const {
+    const bool dead = state.top == -kInf;
+    put(sums, dead ? 1.0f : state.total, s.columns, (b * s.heads + h) * s.columns, out);
+    lse[b * s.heads + h] = dead ? -kInf : state.top * kLn2 + std::log(state.total);
+  }
+};
+
+template <class C> struct Decode : DecodeCall {
+  static constexpr int64_t kKeys = 128;    // of a chunk
+  static constexpr int64_t kShare = 1024;  // least keys of a share
+  static constexpr int64_t kShares = 16;
+  static constexpr int64_t kAtOnce = 8;    // heads that share what is read
+
+  Cache<C> k, v;
   bool asks = false;  // for rows ahead: where they do not follow each other, or come from memory
 
   // Rows of a chunk of keys: where they are, and what they are scaled by; beyond the last they are the last.
@@ -183,29 +241,6 @@ template <class C> struct Decode {
     if constexpr (V > 1) weighted<N, V / 2>(rows, weights, count, e, sums);
   }
 
-  // Scores of a head become weights of values; returns what earlier sums shrink by.
-  float weigh(Softmax& state, float* scores, const Rows& rows, int64_t h, int64_t at, int64_t first, int64_t count) const {
-    F top = splat(-kInf), total{};
-    const float slope = scoring.slope(h);
-    over_lanes(count, [&](int64_t n, auto lanes) KW_INLINED {
-      F x = scoring.biased(scoring.capped(load(scores + n, Full{})), slope, at, first + n);
-      x = keep(lanes, x, splat(-kInf));
-      store(scores + n, x, Full{});
-      top = maximum(x, top);
-    });
-    const float before = state.top;
-    state.top = larger(before, fold_lanes(top, [](F x, F y) { return maximum(x, y); })[0]);
-    const float shift = state.top == -kInf ? 0.0f : state.top;
-    over_lanes(count, [&](int64_t n, auto) KW_INLINED {
-      const F x = exp2_of_negative(load(scores + n, Full{}) - shift);
-      store(scores + n, v.scales ? x * load(rows.v_scale + n, Full{}) : x, Full{});
-      total += x;
-    });
-    const float shrunk = before == state.top ? 1.0f : exp2_of_negative(splat(before - shift))[0];
-    state.total = state.total * shrunk + fold_lanes(total, [](F x, F y) { return x + y; })[0];
-    return shrunk;
-  }
-
   // Keys first to last for N heads from h on.
   template <int N> void share(Rows& rows, int64_t b, int64_t g, int64_t h, int64_t first, int64_t last, float* sums,
                               Softmax* states, const float* q) const {
@@ -215,7 +250,7 @@ template <class C> struct Decode {
       find(rows, b, g, n, count);
       dots<N>(rows, q, count, scores);
       for (int r = 0; r < N; ++r) {
-        const float shrunk = weigh(states[r], scores + r * kKeys, rows, h + r, lengths[b] - 1, n, count);
+        const float shrunk = weigh(states[r], scores + r * kKeys, v.scales ? rows.v_scale : nullptr, h + r, lengths[b] - 1, n, count);
         if (shrunk != 1.0f)
           for (int64_t e = 0; e < s.width(); e += W)
             store(sums + r * s.width() + e, load(sums + r * s.width() + e, Full{}) * shrunk, Full{});
@@ -236,8 +271,7 @@ template <class C> struct Decode {
     all(std::integral_constant<int, 1>{});
   }
 
-  // done(b, h, sums, state): of each head, its sums not yet divided.
-  template <class Done> void run(Done done) {
+  void run() {
     int64_t longest = 0, all = 0;
     for (int64_t b = 0; b < s.batch; ++b) longest = std::max<int64_t>(longest, lengths[b]), all += lengths[b];
     if (window) longest = std::min(longest, window);
@@ -272,28 +306,6 @@ template <class C> struct Decode {
         done(b, h, sums.data + first * s.width(), states.data[first]);
       }
     }
-  }
-
-  // Adds the shares of a head, and its sink, to the first.
-  void joined(float* sums, Softmax* states, int64_t first, int64_t shares, int64_t h) const {
-    const int64_t each = s.each();
-    Softmax all{sinks ? sinks[h] * kLog2E : -kInf, 0.0f};
-    const float sink = all.top;
-    for (int64_t i = 0; i < shares; ++i) all.top = larger(all.top, states[first + i * each].top);
-    const float shift = all.top == -kInf ? 0.0f : all.top;
-    if (sinks) all.total = exp2_of_negative(splat(sink - shift))[0];
-    float* to = sums + first * s.width();
-    for (int64_t i = 0; i < shares; ++i) {
-      const Softmax& one = states[first + i * each];
-      const float shrunk = exp2_of_negative(splat(one.top - shift))[0];
-      all.total += one.total * shrunk;
-      const float* from = sums + (first + i * each) * s.width();
-      for (int64_t e = 0; e < s.width(); e += W) {
-        const F part = load(from + e, Full{}) * shrunk;
-        store(to + e, i ? load(to + e, Full{}) + part : part, Full{});
-      }
-    }
-    states[first] = all;
   }
 };
 

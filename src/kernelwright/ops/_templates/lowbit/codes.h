@@ -47,7 +47,7 @@ template <int B> KW_INLINE U unpack(const uint8_t* from, int j) {
 }
 
 // A tile with a byte for each code, which is the layout of codes of 8 bits.
-template <int B> KW_INLINE void expand(const uint8_t* tile, uint8_t* to) {
+template <int B> __attribute__((noinline)) void expand(const uint8_t* tile, uint8_t* to) {
   for (int v = 0; v < kVectors; ++v)
 #pragma GCC unroll 8
     for (int j = 0; j < kQuads; ++j) {
@@ -96,22 +96,35 @@ struct Groups {
   int zero;              // of every group, where there are no zeros
   bool halves;           // a group is half a tile
 
-  KW_INLINE F scale(int64_t panel, int64_t group, int v) const {
-    return of(scales, panel, group, v);
-  }
-  KW_INLINE F minimum(int64_t panel, int64_t group, int v) const { return of(minima, panel, group, v); }
-  KW_INLINE F of(const void* from, int64_t panel, int64_t group, int v) const {
-    const int64_t at = (panel * count + group) * kPanel + v * W;
-    if (type == ScaleType::bf16) return load(static_cast<const bfloat16*>(from) + at, Full{});
-    if (type == ScaleType::f16) return load(static_cast<const float16*>(from) + at, Full{});
-    return load(static_cast<const float*>(from) + at, Full{});
+  KW_INLINE F scale(int64_t panel, int64_t group, int v) const { return of<1>(scales, panel, group, v)[0]; }
+  KW_INLINE F minimum(int64_t panel, int64_t group, int v) const { return of<1>(minima, panel, group, v)[0]; }
+  // V vectors of a panel's scales or minima, from vector `v` on: their type is asked once.
+  template <int V> struct Some {
+    F at[V];
+    KW_INLINE F operator[](int v) const { return at[v]; }
+  };
+  template <int V> KW_INLINE Some<V> of(const void* from, int64_t panel, int64_t group, int v) const {
+    const int64_t first = (panel * count + group) * kPanel + v * W;
+    Some<V> some;
+    const auto fill = [&](auto p) KW_INLINED {
+#pragma GCC unroll 8
+      for (int i = 0; i < V; ++i) some.at[i] = load(p + first + i * W, Full{});
+    };
+    if (type == ScaleType::bf16) fill(static_cast<const bfloat16*>(from));
+    else if (type == ScaleType::f16) fill(static_cast<const float16*>(from));
+    else fill(static_cast<const float*>(from));
+    return some;
   }
   KW_INLINE M zero_of(int64_t panel, int64_t group, int v) const {
     if (!zeros) return splat<M>(zero);
-    typedef uint8_t Lanes __attribute__((vector_size(W)));
-    Lanes lanes;
-    std::memcpy(&lanes, zeros + (panel * count + group) * kPanel + v * W, sizeof lanes);
-    return __builtin_convertvector(lanes, M);
+    const uint8_t* const from = zeros + (panel * count + group) * kPanel + v * W;
+#if defined(__AVX512F__)
+    return (M)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#elif defined(__AVX2__)
+    return (M)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#else
+    return load_integers(from, Full{});
+#endif
   }
 };
 

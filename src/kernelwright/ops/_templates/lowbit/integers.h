@@ -147,6 +147,9 @@ template <int P> struct Bytes {
   }
 };
 
+// Whether codes are multiplied by several rows as they lie: one limb costs a shift and a mask for all of them.
+constexpr bool one_limb(int bits) { return (bits & (bits - 1)) == 0; }
+
 // Bytes between what is read and what is asked for, where a row of bytes meets codes of 8 bits: from memory it took 971 us
 // instead of 1320 for 16 MiB. Narrower codes and more planes took as long or longer with it (one thread of an AMD EPYC).
 constexpr int64_t kAskedBytes = 8192;
@@ -180,52 +183,67 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
         for (int p = 0; p < P; ++p) acc[r][p][v] = zero * splat<M>(-x.sums.data[((r0 + r) * x.blocks + b) * P + p]);
     }
     for (int64_t t = 0; t < tiles; ++t, tile += kBytes) {
-      const auto multiply = [&](int v, int j) KW_INLINED {
-        const U code = unpack<B>(codes_of<B>(tile, v0 + v), j), c = Looked ? table.look(code) : code;
+      const auto multiply = [&](int v, int j, int i) KW_INLINED {  // quad j + i
+        const U code = unpack<B>(codes_of<B>(tile, v0 + v) + i * 64, j), c = Looked ? table.look(code) : code;
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
 #pragma GCC unroll 3
           for (int p = 0; p < P; ++p) {
             int32_t four;
-            std::memcpy(&four, rows[r] + p * plane + j * 4, 4);
+            std::memcpy(&four, rows[r] + p * plane + (j + i) * 4, 4);
             acc[r][p][v] = Less128 ? dot4_less_128(acc[r][p][v], c, four) : dot4(acc[r][p][v], c, four);
           }
       };
       if constexpr (kAsks)
 #pragma GCC unroll 32
         for (int i = 0; i < V * B * W / int(kPart); ++i) __builtin_prefetch(codes_of<B>(tile, v0) + kAskedBytes + i * 64, 0, 2);
-      if constexpr (kAsks || R > 1) {  // four bytes of a row meet all vectors while they are in a register
+      // Four bytes of a row meet all vectors while they are in a register. Codes that come out by a shift lie B vectors side
+      // by side: half of these at a time is half of what all eight quads written out are; less of them takes longer to run.
+      if constexpr (R > 1 && one_limb(B) && !Looked) {
+        constexpr int kHalf = B > 1 ? B / 2 : 1;
+#pragma GCC unroll 1
+        for (int half = 0; half < B; half += kHalf)
+#pragma GCC unroll 4
+          for (int i = 0; i < kHalf; ++i)
+#pragma GCC unroll 8
+            for (int j = 0; j < kQuads; j += B)
+#pragma GCC unroll 8
+              for (int v = 0; v < V; ++v) multiply(v, i + j, half);
+      } else if constexpr (kAsks || R > 1) {
 #pragma GCC unroll 8
         for (int j = 0; j < kQuads; ++j)
 #pragma GCC unroll 8
-          for (int v = 0; v < V; ++v) multiply(v, j);
+          for (int v = 0; v < V; ++v) multiply(v, j, 0);
       } else {
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v)
 #pragma GCC unroll 8
-          for (int j = 0; j < kQuads; ++j) multiply(v, j);
+          for (int j = 0; j < kQuads; ++j) multiply(v, j, 0);
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) rows[r] += kTile;
     }
+    const auto scale = g.of<V>(g.scales, panel, group, v0);
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const F scale = g.scale(panel, group, v0 + v);
+    for (int r = 0; r < R; ++r) {
+      const F step = splat(x.scale.data[(r0 + r) * x.blocks + b] * unit);
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < V; ++v) {
         F sum = from_integers(acc[r][P - 1][v]);
 #pragma GCC unroll 3
         for (int p = P - 2; p >= 0; --p) sum = fma(sum, splat(256.0f), from_integers(acc[r][p][v]));
-        sums[r][v] = fma(sum, scale * splat(x.scale.data[(r0 + r) * x.blocks + b] * unit), sums[r][v]);
+        sums[r][v] = fma(sum, scale[v] * step, sums[r][v]);
       }
     }
-    if (g.minima)
+    if (g.minima) {
+      const auto minimum = g.of<V>(g.minima, panel, group, v0);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const F whole = splat(x.sum_of(r0 + r, b));
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sums[r][v] = fma(g.minimum(panel, group, v0 + v), whole, sums[r][v]);
+        for (int v = 0; v < V; ++v) sums[r][v] = fma(minimum[v], whole, sums[r][v]);
       }
+    }
     if (--left == 0) ++group, left = blocks_of_group;
   }
 #pragma GCC unroll 8
@@ -236,9 +254,6 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
 
 constexpr int kIntegerSums = W == 16 ? 24 : 8;  // vectors of sums that registers hold besides codes and rows
 constexpr int kIntegerRows = 8;                 // of a tile at most
-
-// Whether codes are multiplied by several rows as they lie: one limb costs a shift and a mask for all of them.
-constexpr bool one_limb(int bits) { return (bits & (bits - 1)) == 0; }
 
 // `count` rows, one or an even number, by blocks [first, last) of a panel, whose codes `tile` holds: tiles as high as
 // registers allow.

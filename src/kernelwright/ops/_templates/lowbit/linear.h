@@ -10,6 +10,13 @@
 
 namespace kw {
 
+// A build may be for activations of so many bytes alone (`Parts` of the op): 1 where they are quantised, 2, or 3.
+#ifdef KW_PLANES
+constexpr bool has_planes(int count) { return count == KW_PLANES; }
+#else
+constexpr bool has_planes(int) { return true; }
+#endif
+
 constexpr int64_t kStretch = 8;       // tiles that are expanded at once: 16 KiB
 constexpr int64_t kMostStretch = 32;  // and the most that may be
 constexpr int64_t kRowsOfPanel = 32;  // rows whose sums a panel keeps: 8 KiB
@@ -38,48 +45,64 @@ struct LowBit {
   }
 };
 
-template <class T> struct Rows {
-  const T* data;
-  int64_t count, inner, row, column;
+template <class T> void copy_floats(const void* from, int64_t inner, int64_t column, float* to) {
+  const T* const x = static_cast<const T*>(from);
+  int64_t k = 0;
+  if (column == 1)
+    for (; k + W <= inner; k += W) store(to + k, load(x + k, Full{}), Full{});
+  for (; k < inner; ++k) to[k] = to_scalar(x[k * column]);
+}
+// The sums of a panel, `width` of them, with what is added to them.
+template <class T> void leave(const float* sums, int64_t first, int64_t width, const void* bias, void* out) {
+  T* const to = static_cast<T*>(out);
+  const T* const more = bias ? static_cast<const T*>(bias) + first : nullptr;
+  const auto put = [&](int64_t n, auto lanes) KW_INLINED {
+    const F sum = load(sums + n, Full{});
+    store(to + n, more ? sum + load(more + n, lanes) : sum, lanes);
+  };
+  int64_t n = 0;
+  for (; n + W <= width; n += W) put(n, Full{});
+  if (n < width) put(n, Part{static_cast<int>(width - n)});
+}
 
-  static Rows of(const Tensor<const T>& t) { return {t.data(), t.shape(0), t.shape(1), t.stride(0), t.stride(1)}; }
+// Rows of any type, a bias and what comes out of them: what multiplies is compiled once for all types.
+struct Rows {
+  const char* data;
+  int64_t count, inner, row, column, size;  // size: bytes of an element
+  const void* bias;  // of the outputs, or none
+  char* out;
+  void (*copied)(const void*, int64_t, int64_t, float*);
+  void (*left)(const float*, int64_t, int64_t, const void*, void*);
+
+  template <class T> static Rows of(const Tensor<const T>& x, const T* bias, T* out) {
+    return {reinterpret_cast<const char*>(x.data()), x.shape(0), x.shape(1), x.stride(0), x.stride(1), int64_t(sizeof(T)),
+            bias, reinterpret_cast<char*>(out), copy_floats<T>, leave<T>};
+  }
   // A row as floats, zeros from its end to `padded`.
   void copy(int64_t i, float* to, int64_t padded) const {
-    const T* from = data + i * row;
-    int64_t k = 0;
-    if (column == 1)
-      for (; k + W <= inner; k += W) store(to + k, load(from + k, Full{}), Full{});
-    for (; k < inner; ++k) to[k] = to_scalar(from[k * column]);
-    for (; k < padded; ++k) to[k] = 0.0f;
+    copied(data + i * row * size, inner, column, to);
+    std::fill(to + inner, to + padded, 0.0f);
   }
 };
 
 // Rows as they are multiplied: one, or an even number, of which the last may be zeros.
 inline int64_t even(int64_t rows) { return rows == 1 ? 1 : (rows + 1) / 2 * 2; }
 
-// Calls body(panel, first row, rows, sums [rows][64]) for every panel and every block of rows; then stores the sums.
-template <class T, class Body>
-void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
-  const int64_t panels = w.panels(), blocks = (rows + kRowsOfPanel - 1) / kRowsOfPanel;
-  const bool alone = rows * w.outputs * w.inner < kSerialProducts || omp_in_parallel();
+// Calls body(panel, first row, rows, sums [rows][64]) for every panel and every block of rows; then the sums leave.
+template <class Body> void by_panel(const LowBit& w, const Rows& x, Body body) {
+  const int64_t panels = w.panels(), blocks = (x.count + kRowsOfPanel - 1) / kRowsOfPanel;
+  const bool alone = x.count * w.outputs * w.inner < kSerialProducts || omp_in_parallel();
   const int64_t each = std::max<int64_t>(1, panels / (8 * omp_get_max_threads()));
 #pragma omp parallel for collapse(2) schedule(dynamic, each) if (!alone)
   for (int64_t i = 0; i < blocks; ++i)
     for (int64_t p = 0; p < panels; ++p) {
       alignas(64) float sums[kRowsOfPanel * kPanel];
-      const int64_t first = i * kRowsOfPanel, count = std::min(kRowsOfPanel, rows - first);
+      const int64_t first = i * kRowsOfPanel, count = std::min(kRowsOfPanel, x.count - first);
       std::memset(sums, 0, static_cast<size_t>(even(count) * kPanel) * sizeof(float));
       body(p, first, count, sums);
-      for (int64_t r = 0; r < count; ++r) {
-        T* const to = out + (first + r) * w.outputs;
-        const auto put = [&](int64_t n, int64_t at, auto lanes) KW_INLINED {
-          const F sum = load(sums + r * kPanel + at, Full{});
-          store(to + n, bias ? sum + load(bias + n, lanes) : sum, lanes);
-        };
-        for (int64_t at = 0, n = p * kPanel; at < kPanel && n < w.outputs; at += W, n += W)
-          if (n + W <= w.outputs) put(n, at, Full{});
-          else put(n, at, Part{static_cast<int>(w.outputs - n)});
-      }
+      for (int64_t r = 0; r < count; ++r)
+        x.left(sums + r * kPanel, p * kPanel, std::min(kPanel, w.outputs - p * kPanel), x.bias,
+               x.out + ((first + r) * w.outputs + p * kPanel) * x.size);
     }
 }
 
@@ -104,8 +127,7 @@ template <class Change, class Body> void expanded(const LowBit& w, int64_t panel
   }
 }
 
-template <int P, class T>
-bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
+template <int P> bool by_integers(const LowBit& w, const Rows& x) {
   const int64_t padded = w.tiles * kTile;
   Bytes<P> bytes(even(x.count), w.tiles, w.block());
   bool held = true;
@@ -135,7 +157,7 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
       std::memcpy(codes + i, &c, sizeof c);
     }
   };
-  by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
+  by_panel(w, x, [&](int64_t p, int64_t first, int64_t count, float* sums) {
     count = even(count);
     const auto as_they_lie = [&](auto bits, auto looks) {
       constexpr bool kLess128 = bits.value == 8 && P == 1 && kDotLess128;
@@ -163,14 +185,14 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
   return true;
 }
 
-template <class T> void by_reals(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
+template <class X> void by_reals(const LowBit& w, const X& x) {
   const int64_t padded = w.tiles * kTile;
   const Temporary<float> rows(x.count * padded);
 #pragma omp parallel for schedule(static) if (x.count * padded > kSerialProducts && !omp_in_parallel())
   for (int64_t r = 0; r < x.count; ++r) x.copy(r, rows.data + r * padded, padded);
   const ToReal to(w.meaning);
   const auto all = [&](auto small) {
-    by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
+    by_panel(w, x, [&](int64_t p, int64_t first, int64_t count, float* sums) {
       expanded(w, p, kStretch, [](uint8_t*, int64_t) {}, [&](const uint8_t* codes, int64_t t, int64_t last) {
         const auto tiles = [&](auto high, int64_t r) {
           for (int v = 0; v < kVectors; v += 4)
@@ -187,15 +209,20 @@ template <class T> void by_reals(const LowBit& w, const Rows<T>& x, const T* bia
   else all(std::false_type{});
 }
 
-// Activations keep what their dtype holds, or are quantised to 8 bits block by block.
-template <class T> void low_bit_linear(const LowBit& w, const Rows<T>& x, const T* bias, T* out, bool quantised) {
+// Activations keep what their dtype holds, in two bytes of bfloat16 and three of float32, or are quantised to 8 bits block by
+// block.
+template <class X> void low_bit_linear(const LowBit& w, const X& x, bool quantised) {
   if (x.count == 0 || w.outputs == 0) return;
   if (w.integers(quantised)) {
-    if (quantised) return void(by_integers<1>(w, x, bias, out));
-    if (by_integers<std::is_same_v<T, float> ? 3 : 2>(w, x, bias, out)) return;
+    const auto planes = [&](auto count) -> bool {
+      if constexpr (has_planes(count.value)) return by_integers<count.value>(w, x);
+      else KW_UNSUPPORTED("this build is for other activations");
+    };
+    if (quantised) return void(planes(std::integral_constant<int, 1>{}));
+    if (x.size == 2 ? planes(std::integral_constant<int, 2>{}) : planes(std::integral_constant<int, 3>{})) return;
   }
   if (quantised) KW_UNSUPPORTED("activations as int8 want codes that are integers of 8 bits or less");
-  by_reals(w, x, bias, out);
+  if constexpr (has_planes(2) || has_planes(3)) by_reals(w, x);
 }
 
 }  // namespace kw

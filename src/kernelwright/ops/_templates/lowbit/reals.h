@@ -73,17 +73,11 @@ __attribute__((noinline)) void real_tile(const float* x, int64_t x_row, const ui
       for (int v = 0; v < V; ++v) sums[r][v] = fma(g.minimum(panel, group, v0 + v), sum, sums[r][v]);
     }
   };
-  if (g.halves) {
-    for (int64_t t = first; t < last; ++t) {
-      grouped(2 * t, t, t + 1, 0, kQuads / 2);
-      if (2 * t + 1 < g.count) grouped(2 * t + 1, t, t + 1, kQuads / 2, kQuads);
-    }
-  } else {
-    for (int64_t t = first; t < last;) {
-      const int64_t group = t / g.tiles, end = std::min(last, (group + 1) * g.tiles);
-      grouped(group, t, end, 0, kQuads);
-      t = end;
-    }
+  for (int64_t at = 2 * first; at < 2 * last;) {  // half a tile, which may be a group
+    const int64_t group = g.halves ? at : at / 2 / g.tiles, end = g.halves ? at + 1 : std::min(last, (group + 1) * g.tiles) * 2;
+    const int low = static_cast<int>(at % 2) * kQuads / 2, high = g.halves ? low + kQuads / 2 : kQuads;
+    if (group < g.count) grouped(group, at / 2, (end + 1) / 2, low, high);
+    at = end;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)

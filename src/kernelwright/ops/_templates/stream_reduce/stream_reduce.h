@@ -30,9 +30,7 @@ template <class T> struct Matrix {
 
   // Whether rows can be multiplied where they lie: side by side, and not a power of two apart, which would give the rows
   // of a tile the same places in the cache.
-  template <class A> bool in_place() const {
-    return std::is_same_v<T, A> && !shift && column == 1 && row * int64_t(sizeof(T)) % 2048 != 0;
-  }
+  bool in_place() const { return !shift && column == 1 && row * int64_t(sizeof(T)) % 2048 != 0; }
   template <class A> void copy(int64_t i, A* to) const {
     const T* from = data + i * row;
     if (column != 1) {
@@ -48,6 +46,23 @@ template <class T> struct Matrix {
     for (; k + W <= inner; k += W) copied(k, Full{});
     if (k < inner) copied(k, Part{static_cast<int>(inner - k)});
   }
+};
+
+// Rows of any type as they are multiplied, so that what streams them is compiled once for all types. The matrix outlives it.
+template <class A> struct Source {
+  const void* matrix;
+  void (*copied)(const void* matrix, int64_t i, A* to);
+  const A* data;  // where rows can be multiplied in place, else none
+  int64_t rows, inner, row;
+
+  template <class T> static Source of(const Matrix<T>& x) {
+    const auto copied = [](const void* matrix, int64_t i, A* to) { static_cast<const Matrix<T>*>(matrix)->copy(i, to); };
+    const A* data = nullptr;
+    if constexpr (std::is_same_v<T, A>)
+      if (x.in_place()) data = x.data;
+    return {&x, copied, data, x.rows, x.inner, x.row};
+  }
+  void copy(int64_t i, A* to) const { copied(matrix, i, to); }
 };
 
 constexpr int64_t kFreshDepth = 32;
@@ -81,13 +96,13 @@ template <int V, class A = float> struct StreamPanels {
 };
 
 // Rows [first, last) of X; to be called by each thread for rows of its own.
-template <int R, int V, class A, class T, class Fold>
-void stream_rows(const Matrix<T>& x, const StreamPanels<V, A>& c, const Fold& fold, int64_t first, int64_t last) {
+template <int R, int V, class A, class Fold>
+void stream_rows(const Source<A>& x, const StreamPanels<V, A>& c, const Fold& fold, int64_t first, int64_t last) {
   static_assert(V <= 2, "the last panel is multiplied whole, or as one vector");
   const int64_t apart = (x.inner + W - 1) / W * W + 64 / int64_t(sizeof(A));
   int64_t high = std::max<int64_t>(R, c.block / int64_t(sizeof(A)) / apart / R * R);
   high = std::min({high, c.tiles * R, last - first});
-  const bool copies = !x.template in_place<A>();
+  const bool copies = !x.data;
   const Temporary<A> room(copies ? high * apart : 0);
   const Temporary<typename Fold::State> states(high);
   alignas(64) float sums[R * V * W];
@@ -98,7 +113,7 @@ void stream_rows(const Matrix<T>& x, const StreamPanels<V, A>& c, const Fold& fo
     if (copies) {
       for (int64_t i = 0; i < count; ++i) x.copy(m + i, room.data + i * apart);
       rows = room.data;
-    } else if constexpr (std::is_same_v<T, A>) {
+    } else {
       rows = x.data + m * x.row, row = x.row;
     }
     for (int64_t i = 0; i < count; ++i) fold.begin(states.data[i], m + i);

@@ -1,0 +1,68 @@
+"""What ptxas refuses is not executed, in its own words, where a ptxas is here."""
+
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.executor import Module, PtxError, _ptxas
+from kernelwright.executor.cuda import load_cuda
+from kernelwright.executor.program import load_program
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+KERNEL = (
+    HEAD
+    + ".visible .entry f(.param .u64 x) {{ .reg .b32 %r<3>; .reg .b64 %d<2>;\n ld.param.u64 %d0, [x];\n {}\n ret; }}"
+)
+ADD = "ld.global.u32 %r0, [%d0]; add.u32 %r0, %r0, 1; st.global.u32 [%d0], %r0;"
+
+
+@pytest.fixture
+def apart(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+
+
+@pytest.mark.needs("ptxas")
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("line", ["sub.u16x2 %r0, %r1, %r2;", "tanh.approx.ftz.f32 %r0, %r1;"])
+def test_what_is_ill_formed_is_refused_in_its_words(line):
+    with pytest.raises(PtxError, match=r"^ptxas refuses this PTX at line 6: \w"):
+        Module.load(KERNEL.format(line)).build()
+
+
+@pytest.mark.needs("ptxas")
+@pytest.mark.usefixtures("apart")
+def test_it_is_asked_once_for_a_text(monkeypatch):
+    asked = []
+    read = _ptxas._read
+    monkeypatch.setattr(_ptxas, "_read", lambda *words: asked.append(words) or read(*words))
+    assert [_ptxas.unread(KERNEL.format(ADD)) for _ in range(3)] == ["", "", ""]
+    for _ in range(2):
+        with pytest.raises(PtxError):
+            _ptxas.unread(KERNEL.format("sub.u16x2 %r0, %r1, %r2;"))
+    assert len(asked) == 2
+
+
+@pytest.mark.needs("ptxas")
+def test_newer_ptx_than_it_knows_is_no_refusal():
+    assert "not checked by ptxas: Unsupported .version 9.9" in _ptxas.unread(
+        KERNEL.format(ADD).replace("8.0", "9.9")
+    )
+
+
+def test_without_ptxas_that_is_noted(monkeypatch):
+    import numpy as np
+
+    monkeypatch.setattr(_ptxas, "ptxas", lambda: "")
+    x = np.zeros(1, np.uint32)
+    run = Module.load(KERNEL.format(ADD))["f"](1, 1, [x])
+    assert run.ok and x[0] == 1
+    assert run.notes == ("not checked by ptxas: there is none here",)
+
+
+@pytest.mark.needs("nvcc")
+def test_assembly_of_a_source_is_read_by_nvcc_or_before_it_is_built():
+    source = '__global__ void f(float* x) { asm("tanh.approx.ftz.f32 %0, %0;" : "+f"(*x)); }\n'
+    said = "Illegal modifier '.ftz' for instruction 'tanh'"
+    with pytest.raises(PtxError, match=f"^ptxas refuses this PTX at line .*{said}"):
+        load_cuda(source)["f"]
+    with pytest.raises(InputError, match=rf"^nvcc refused the source:\nptxas .*{said}"):
+        load_program(source)
