@@ -316,7 +316,7 @@ def test_a_product_that_is_narrowed_keeps_its_tiles_and_is_rounded_by_them():
         for s in (tiles, after)
     )
     assert (wide, narrow) == ({"float32"}, {"bfloat16"})
-    assert [p.tiling.form for p in products(after.program)] == ["panels", "panels"]
+    assert [p.tiling.form for p in products(after.program.steps)] == ["panels", "panels"]
 
 
 @pytest.fixture(scope="module")
@@ -369,7 +369,7 @@ def test_the_start_of_a_network_is_there_before_its_beam_is_searched(network, mo
 def test_the_library_comes_before_own_products_that_are_not_far_better():
     graph = graph_of(lambda x, w: torch.relu(x @ w), (1024, 64), (64, 256))
     first, *others = leaves(graph)
-    assert first.state.text == "library(mm)" and any(products(others[0].state.program))
+    assert first.state.text == "library(mm)" and any(products(others[0].state.program.steps))
     assert others[0].cost.time_us < first.cost.time_us, "by the estimate alone it would come later"
     scaled = graph_of(CASES["diagonal"][0], (64, 64), (64,))
     assert "library" not in next(leaves(scaled)).state.text, "far better without the product"

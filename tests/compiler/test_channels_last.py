@@ -81,7 +81,7 @@ def test_printed_loops_mean_the_convolution(build):
     flags, cases = BUILDS[build]
     states = {case: state_of(case) for case in cases}
     for case, state in states.items():
-        assert all(p.image for p in products(state.program)), case
+        assert all(p.image for p in products(state.program.steps)), case
     programs = {c: (s.graph, dataclasses.replace(s.program, name=c)) for c, s in states.items()}
     library = built(programs, *flags)
     for case, (graph, _) in programs.items():
@@ -127,7 +127,7 @@ def test_a_chain_is_one_kernel_for_each_convolution():
 
 def test_what_is_repeated_is_computed_once():
     program = state_of("excited").program
-    (gate,) = (p for p in products(program) if p.name == "sigmoid_1_turned_kernel")
+    (gate,) = (p for p in products(program.steps) if p.name == "sigmoid_1_turned_kernel")
     assert program.buffer("sigmoid_1_turned").shape == (2, 1, 1, 20) and gate.image is not None
 
 

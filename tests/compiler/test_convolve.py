@@ -117,7 +117,7 @@ def test_printed_loops_mean_the_convolution(build, fixed):
     flags, cases = BUILDS[build]
     states = {case: state_of(case, fixed) for case in (cases if fixed else cases[:4])}
     for case, state in states.items():
-        assert any(p.image for p in products(state.program)), case
+        assert any(p.image for p in products(state.program.steps)), case
     programs = {c: (s.graph, dataclasses.replace(s.program, name=c)) for c, s in states.items()}
     library = built(programs, *flags)
     for case, (graph, _) in programs.items():
@@ -153,12 +153,12 @@ def test_the_form_keeps_the_meaning_and_can_be_taken_back():
 
 def test_weights_that_are_parameters_lie_in_panels_ahead():
     state = state_of("panels")
-    (found,) = products(state.program)
+    (found,) = products(state.program.steps)
     name = f"{state.steps[0][1]}_panels"
     assert found.tiling.is_spread and state.program.buffer(name).shape == (1, 4, 3, 3, 3, 5)
     assert state.program.ahead == {f"{name}_kernel"}
     given = state_of("panels", fixed=False)
-    assert not given.program.ahead and not any(p.tiling.is_spread for p in products(given.program))
+    assert not given.program.ahead and not any(p.tiling.is_spread for p in products(given.program.steps))
 
 
 def test_what_many_results_read_is_packed_once_for_all_of_them():
@@ -200,9 +200,9 @@ def test_what_loops_read_next_is_asked_for():
 
 
 def test_padding_is_not_read_and_other_edges_are():
-    (found,) = products(state_of("odd").program)
+    (found,) = products(state_of("odd").program.steps)
     assert found.image.low == (1, 1) and not any(isinstance(e, Guard) for e in walk(found.image.value))
-    (found,) = products(state_of("reflected").program)
+    (found,) = products(state_of("reflected").program.steps)
     assert found.image.low == (0, 0)
 
 

@@ -67,7 +67,7 @@ def test_attention_stays_one_pass_between_products_in_panels(form):
     graph = weighed(layers, [(1, TOKENS, WIDTH)], count * one)
     state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
     assert [name for name, _ in state.steps][:1] == ["online"] and "pack" in dict(state.steps)
-    forms = [p.tiling.form for p in products(state.program)]
+    forms = [p.tiling.form for p in products(state.program.steps)]
     assert forms.count("online") == count and forms.count("packed") >= 2 * count and "loops" not in forms
     assert not state.program.natives
     inputs = drawn(graph)
@@ -81,7 +81,7 @@ def test_a_convolution_keeps_its_panels_beside_products_whose_rows_are_chosen():
 
     graph = weighed(layers, [(1, 4, 8, 8)], [(16, 4, 3, 3), (32, 16)])
     state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
-    before = {p.tiling.form: p.tiling.rows for p in products(state.program)}
+    before = {p.tiling.form: p.tiling.rows for p in products(state.program.steps)}
     after = laid_out(state.decisions, {"rows": 6, "held": 48}).tilings
     assert before["convolve"] > 0
     assert {t.form: t.rows for t in after.values()} == {"convolve": before["convolve"], "packed": 6}
@@ -134,7 +134,7 @@ def test_the_image_of_a_strided_convolution_is_stored_and_not_its_windows():
     weights = [(4, 4, 3, 3), (4, 4, 3, 3), (4, 4, 1, 1), (4, 4, 3, 3), (4,)]
     graph = weighed(layers, [(1, 4, 6, 6)], weights)
     state = in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
-    assert {p.tiling.form for p in products(state.program)} == {"convolve"}
+    assert {p.tiling.form for p in products(state.program.steps)} == {"convolve"}
     assert not [b.name for b in state.program.buffers if "window" in b.name]
     inputs = drawn(graph)
     (got,), (wanted,) = run_program(state.program, dict(enumerate(inputs))), interpret(graph, inputs)

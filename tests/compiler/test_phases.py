@@ -79,7 +79,7 @@ def test_printed_phases_mean_the_convolution(flags):
 def test_lanes_run_along_the_image_and_store_every_other_result():
     function, shapes = CASES["filled"]
     state = phased(graph_of(function, *shapes))
-    (found,) = products(state.program)
+    (found,) = products(state.program.steps)
     assert int(found.columns[-1].size) == 19
     assert "kw::store_evens(" in cpp.source(state.program)
     assert "kw::store_evens(" not in cpp.source(phased(graph_of(*_of("apart"))).program)

@@ -66,7 +66,7 @@ def test_products_by_type_mean_what_gathered_matrices_mean(case):
     assert torch.allclose(interpret(state.graph, inputs)[0], wanted, rtol=1e-4, atol=1e-4)
     (got,) = run_program(state.program, dict(enumerate(inputs)))
     assert torch.allclose(got, wanted, rtol=1e-4, atol=1e-4)
-    assert len(list(products(state.program))) == len(state.steps) and not state.program.natives
+    assert len(list(products(state.program.steps))) == len(state.steps) and not state.program.natives
     for step in reversed(state.steps):
         state = undone(state, step, ACTIONS)
     assert str(state.graph) == str(state.origin)

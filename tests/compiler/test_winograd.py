@@ -139,7 +139,7 @@ def test_weights_that_are_transformed_back_are_never_stored(kept):
 
 
 def test_weights_that_are_arguments_are_transformed_in_the_call():
-    assert not any(s.tiling.is_spread for s in products(state_of("odd").program))
+    assert not any(s.tiling.is_spread for s in products(state_of("odd").program.steps))
 
 
 def test_transformed_weights_that_something_else_is_done_to_are_refused(kept):

@@ -137,7 +137,7 @@ def test_printed_squares_mean_the_convolution(build):
     wanted = {(case, name) for case in cases for name in ([OTHERS[case][0]] if case in OTHERS else SQUARES)}
     states = {f"{case}_{name}".translate(PLAIN): state_of(case, name) for case, name in sorted(wanted)}
     for name, state in states.items():
-        assert all(p.image for p in products(state.program)), name
+        assert all(p.image for p in products(state.program.steps)), name
     programs = {n: (s.graph, dataclasses.replace(s.program, name=n)) for n, s in states.items()}
     library = built(programs, *flags)
     for name, (graph, _) in programs.items():

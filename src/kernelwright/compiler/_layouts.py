@@ -39,7 +39,7 @@ _MOVES: Mapping[What, Parameter] = {
 def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
     """Return the parameters that change the program; the first values are tried first."""
     moved = {move.what for move in moves}
-    tilings = [product.tiling for product in products(program)]
+    tilings = [product.tiling for product in products(program.steps)]
     called = [s for s in program.steps if s.name not in program.ahead]
     plain = any(isinstance(s, Kernel) for s in called) or any(t.form == "loops" for t in tilings)
     tiled = any(t.form in ("panels", "direct") for t in tilings)

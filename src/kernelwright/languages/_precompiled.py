@@ -20,6 +20,8 @@ from pathlib import Path
 from ..records import Candidate, SourceFile, content_key
 from ._process import run_tool
 
+PRECOMPILED = "header.gch"
+"""Name of a precompiled form within its folder."""
 _ASKS = re.compile(r"^// precompile\b", re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 _FIRST = re.compile(r'(?:\s|//[^\n]*\n)*#\s*include\s*"([^"]+)"')
@@ -88,7 +90,7 @@ def _made(
     texts = "".join(header.text for header in headers)
     words = [word for word in words if not _is_of_others(word, texts)]
     entry = home / content_key(toolchain, *words, *(text for h in headers for text in (h.path, h.text)))
-    made = entry / "header.gch"
+    made = entry / PRECOMPILED
     if not entry.is_dir():
         home.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".", dir=home))

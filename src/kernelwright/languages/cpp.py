@@ -23,7 +23,8 @@ elements in order.
     }
 
 `include/kernelwright.h` documents the interface. Sources are hashed unchanged, so a template adds
-`header()` to its sources; a user's file without the header gets the installed one.
+`header()` to its sources; a user's file without the header gets the installed one. Several files are
+compiled at the same time, and each only once for its text and the headers: a change of one costs that one.
 
 The flags are `-O3 -march=native -fopenmp` and those that only drop errno and traps; nothing that changes
 values. A candidate adds more in `flags` (`-O2`, `-ffast-math`, `-mprefer-vector-width=512`,
@@ -39,18 +40,20 @@ thread pool and `torch.set_num_threads` applies to both. clang's kernels need li
 import functools
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Final
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, SourceFile, TensorSpec, content_key
+from ._apart import Apart, are_apart, link
 from ._cache import cached_build, is_cached
 from ._destination import Destination, load_entry, load_library
 from ._entry import split_entry
 from ._ffi import ffi_includes
 from ._object import object_evidence
-from ._precompiled import precompiled, shared_header
+from ._precompiled import PRECOMPILED, precompiled, shared_header
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from .torch import load_symbol, python_problem
@@ -152,11 +155,18 @@ class Cpp:
             compiler, *self._flags(compiler), *(f for f in flags if f not in libraries),
             "-I.", *(f"-I{folder}" for folder in self.headers), *ffi_includes(),
         ]  # fmt: skip
-        command = [*words, *sources, "-o", LIBRARY, *libraries, *_link(compiler)]
+        linked = [*libraries, *_link(compiler)]
         headers = () if _is_clang(compiler) else shared_header(candidate, _SUFFIXES)
-        toolchain, cache = self.toolchain(), self._settings.cache
+        toolchain, cache, begun = self.toolchain(), self._settings.cache, time.monotonic()
         with precompiled(headers, words, toolchain, cache, folder, deadline_s=deadline_s) as readable:
-            done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True, readable=readable)
+            if are_apart(candidate, sources):
+                form = (headers[0].path, readable[0] / PRECOMPILED) if readable else None
+                home = cache / "builds" / "objects"
+                how = Apart(tuple(words), toolchain, home, _given(candidate), form, begun + deadline_s)
+                done = link([s for s in candidate.sources if s.path in sources], how, folder, LIBRARY, linked)
+            else:
+                command = [*words, *sources, "-o", LIBRARY, *linked]
+                done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True, readable=readable)
         if done.timed_out:
             return Build(
                 status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}"
@@ -207,6 +217,11 @@ def _problem(candidate: Candidate) -> str | None:
     except InputError as error:
         return str(error)
     return None
+
+
+def _given(candidate: Candidate) -> tuple[SourceFile, ...]:
+    """Return what its C++ files may include."""
+    return tuple(s for s in candidate.sources if not s.path.endswith((*_SUFFIXES, ".py")))
 
 
 def _placed(flags: tuple[str, ...]) -> list[str]:

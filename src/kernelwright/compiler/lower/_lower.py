@@ -20,7 +20,18 @@ from ..graph import (
     ordered,
     sources_of,
 )  # fmt: skip
-from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved, written
+from ..tile import (
+    Buffer,
+    Immovable,
+    Kernel,
+    Move,
+    NativeCall,
+    Program,
+    Step,
+    Tiling,
+    moved,
+    written,
+)
 from ._attention import scores_in
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import build_contraction
@@ -28,7 +39,7 @@ from ._decisions import Decisions
 from ._gradients import build_gradients, gradients_with, kept_in, member_behind, member_of, next_of
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged
-from ._made import Made, outputs_of
+from ._made import Made, captured_after, has_product, outputs_of, reads_of, repeated
 from ._product import NotAttention, NotContraction
 from ._segments import build_order
 from ._typed import build_typed
@@ -107,6 +118,8 @@ class _Lowering:
             if name in graph.values:
                 self.native[graph.values[name]] = name
         self.barriers: set[Node] = set()
+        self.once = set[Node]()
+        """Reductions that the first kernel of several stores."""
         self.names: dict[Node, str] = {}
         self.alive: list[Node] = []
         self.known_behind: dict[Node, frozenset[Node]] = {}
@@ -120,7 +133,13 @@ class _Lowering:
         wanted |= self.barriers
         if self.decisions.apart:
             wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}
-        return self._program(self._steps(wanted), wanted)
+        steps = self._steps(wanted)
+        if again := repeated(steps, self._nodes()) - wanted:
+            self.once = again
+            wanted |= again
+            self._name(wanted)
+            steps = self._steps(wanted)
+        return self._program(steps, wanted)
 
     def _nodes(self) -> list[Node]:
         """Return what must be computed: nothing behind a native region but what it reads."""
@@ -137,18 +156,9 @@ class _Lowering:
     def _reads(self, node: Node) -> tuple[Node, ...]:
         if node not in self.native:
             return sources_of(node)
-        return tuple(self.graph.values[ref] for ref in self._refs(self.native[node]))
-
-    def _refs(self, name: str) -> tuple[str, ...]:
-        """Name what a native operation reads; a result of several reads what its operation reads."""
-        op = self.operations[name]
-        refs: dict[str, None] = {}
-        for ref in op.refs():
-            if ref in self.graph.values:
-                refs[ref] = None
-            elif ref in self.operations:
-                refs |= dict.fromkeys(self._refs(ref))
-        return tuple(refs)
+        return tuple(
+            self.graph.values[ref] for ref in reads_of(self.graph, self.operations, self.native[node])
+        )
 
     def _find_natives(self) -> None:
         """Mark native nodes and store what they read; what a marked one hides needs nothing."""
@@ -180,15 +190,8 @@ class _Lowering:
 
     def _native_for(self, node: Node) -> Exception:
         """Name the captured operation that gives the node, or the nearest after it."""
-        waiting, seen = [node], set[int]()
-        while waiting:
-            here = waiting.pop(0)
-            if id(here) in self.captured and not isinstance(here, Input):
-                return _NeedsNative(self.captured[id(here)])
-            if id(here) not in seen:
-                seen.add(id(here))
-                waiting.extend(n for n in self._nodes() if any(s is here for s in sources_of(n)))
-        return NotLowered(f"{node.name} has no form in tiles")
+        name = captured_after(node, self.captured, self._nodes())
+        return _NeedsNative(name) if name else NotLowered(f"{node.name} has no form in tiles")
 
     def _name(self, wanted: Collection[Node]) -> None:
         """Name buffers after their nodes."""
@@ -264,7 +267,7 @@ class _Lowering:
     ) -> tuple[list[Step], frozenset[Node]]:
         if root in self.native:
             name = self.native[root]
-            reads = tuple(self.names[self._source(root, self.graph.values[ref])] for ref in self._refs(name))
+            reads = tuple(self.names[self._source(root, node)] for node in self._reads(root))
             call = NativeCall(name, reads, self.names[root], root, self.operations[name].op)
             return [call], frozenset([root])
         if isinstance(root, Order):
@@ -284,8 +287,11 @@ class _Lowering:
         fusable = [
             n for n in others
             if n is not root and n not in self.barriers and member_behind(n, tilings) is None
+            and not self._awaited(n, root, left)
         ]  # fmt: skip
-        if not self.decisions.loops and self._has_product(root, stored, fusable):
+        if not self.decisions.loops and has_product(
+            root, {n for n in stored if n is not root and n not in fusable}
+        ):
             try:
                 contraction, done = build_contraction(
                     root, stored, fusable, self._comment(root), self.decisions.tilings
@@ -352,12 +358,12 @@ class _Lowering:
             if n is not root and n not in self.barriers and n not in behind and n not in self.native
             and [str(s) for s in n.shape] == [str(s) for s in root.shape] and not isinstance(n, Scatter)
             and root not in self._behind(n) and not mine.isdisjoint(self._behind(n))
+            and not self._awaited(n, root, left)
         ]  # fmt: skip
 
-    def _has_product(self, root: Node, stored: dict[Node, str], fusable: list[Node]) -> bool:
-        ends = {n for n in stored if n is not root and n not in fusable}
-        behind = ordered([root], lambda n: () if n in ends else sources_of(n))
-        return any(isinstance(n, Contract) and n not in ends for n in behind)
+    def _awaited(self, node: Node, root: Node, left: list[Node]) -> bool:
+        """Tell whether an earlier kernel than the root's needs a reduction that only the first one computes."""
+        return node in self.once and any(node in self._behind(n) for n in left if n not in (node, root))
 
     def _comment(self, root: Node) -> str:
         sizes = ", ".join(map(str, root.shape))

@@ -8,7 +8,7 @@ from ._block import Block, Lowering, NeedsStore, kind_of
 from ._index import Index, joined
 
 _WIDE = ("sum", "prod")
-_MOST_REPEATED = 32
+MOST_REPEATED = 32
 """Most elements, over all repetitions, of a reduction that is recomputed: about the cost of storing its result."""
 _MOST_IN_PRODUCT = 400
 """The same inside a product, whose factors are stored whole if that is better."""
@@ -56,7 +56,7 @@ def _check_worth(b: Lowering, node: Reduce, index: Index, block: Block) -> None:
     needed = {e.axis for at in index for e in walk(at) if isinstance(e, Position)}
     folded = product([node.source.shape[d] for d in node.dims])
     repeated = product([around.size for around in block.chain() if around.axis and around.axis not in needed])
-    cheap = int(repeated) * int(folded) <= (_MOST_IN_PRODUCT if b.again is None else _MOST_REPEATED)
+    cheap = int(repeated) * int(folded) <= (_MOST_IN_PRODUCT if b.again is None else MOST_REPEATED)
     if int(repeated) > 1 and not (cheap and (b.again is None or node in b.again)):
         raise NeedsStore(node, first=frozenset(needed), cheap=cheap)
 

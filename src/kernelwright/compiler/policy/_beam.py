@@ -246,7 +246,7 @@ def _library_first(
 ) -> list[Leaf]:
     """Put the best leaf without generated products before others, unless they are estimated to be far better."""
     program = found[0].state.program if found else None
-    own = any(p.tiling.form not in _READY for p in products(program)) if program else False
+    own = any(p.tiling.form not in _READY for p in products(program.steps)) if program else False
     if not own:
         return found
     plain = [leaf for leaf in found if _is_plain(leaf)]
@@ -283,7 +283,7 @@ def _forms(leaf: Leaf) -> tuple[frozenset[str], dict[str, str]]:
 def _is_plain(leaf: Leaf) -> bool:
     """Whether a leaf leaves its products to the library and also has kernels."""
     program = leaf.state.program
-    if program is None or not program.natives or any(products(program)):
+    if program is None or not program.natives or any(products(program.steps)):
         return False
     return len(program.natives) < len(program.steps)
 

@@ -1,6 +1,6 @@
 """Statements, kernels and programs of the tile form."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal as Choice
 from typing import TypeAlias
@@ -265,9 +265,9 @@ def read_by(step: Step) -> frozenset[str]:
     return frozenset(e.buffer for e in every if isinstance(e, Load))
 
 
-def products(program: Program) -> Iterator[Contraction]:
-    """Yield every product of a program, those within kernels included."""
-    for step in program.steps:
+def products(steps: Iterable[Step]) -> Iterator[Contraction]:
+    """Yield every product of a program's steps, those within kernels included."""
+    for step in steps:
         if not isinstance(step, NativeCall):
             body = (step,) if isinstance(step, Contraction) else step.body
             yield from (s for s in statements(body) if isinstance(s, Contraction))

@@ -1,5 +1,6 @@
 """Layer, group, batch and instance norm: statistics, then elementwise."""
 
+import math
 from collections.abc import Sequence
 
 from ....tasks.capture import Node as Captured
@@ -7,12 +8,12 @@ from .._nodes import Node
 from .._reader import NotRead, Reader, Result, ints, number, rule
 
 
-def _scaled(b: Reader, x: Node, dims: Sequence[int], epsilon: float) -> tuple[Node, Node, Node]:
-    """Return (x - mean) * scale, mean and scale = 1 / sqrt(variance + epsilon)."""
+def _scaled(b: Reader, x: Node, dims: Sequence[int], epsilon: float) -> tuple[Node, Node, Node, Node]:
+    """Return (x - mean) * scale, mean, variance and scale = 1 / sqrt(variance + epsilon)."""
     mean = b.mean(x, dims, keepdim=True)
     variance = b.reduce(x, dims, "variance", keepdim=True)
     scale = b.point("rsqrt", b.point("add", variance, epsilon))
-    return b.point("mul", b.point("sub", x, mean), scale), mean, scale
+    return b.point("mul", b.point("sub", x, mean), scale), mean, variance, scale
 
 
 def _affine(b: Reader, x: Node, weight: Node | None, bias: Node | None) -> Node:
@@ -42,7 +43,7 @@ def _layer_norm(b: Reader, op: Captured) -> Result:
     x = b.node(source)
     rank = len(ints(shape))
     dims = range(len(x.shape) - rank, len(x.shape))
-    y, mean, scale = _scaled(b, _wide(b, x), dims, float(number(epsilon)))
+    y, mean, _, scale = _scaled(b, _wide(b, x), dims, float(number(epsilon)))
     return _narrow(b, _affine(b, y, b.optional(weight), b.optional(bias)), x.dtype), mean, scale
 
 
@@ -53,7 +54,7 @@ def _group_norm(b: Reader, op: Captured) -> Result:
     split = (x.shape[0], count, x.shape[1] // count, *x.shape[2:])
     dims = range(2, len(split))
     wide = b.reshape(_wide(b, x), split)
-    y, mean, scale = _scaled(b, wide, dims, float(number(epsilon)))
+    y, mean, _, scale = _scaled(b, wide, dims, float(number(epsilon)))
     channels = (count, x.shape[1] // count, *(1 for _ in x.shape[2:]))
     w, c = (None if p is None else b.reshape(b.node(p), channels) for p in (weight, bias))
     if w is not None:
@@ -87,7 +88,7 @@ def _batch_statistics(b: Reader, op: Captured) -> Result:
     x = b.node(op.args[0])
     dims = [d for d in range(len(x.shape)) if d != 1]
     wide, epsilon = _wide(b, x), float(number(given["eps"]))
-    y, mean, scale = _scaled(b, wide, dims, epsilon)
+    y, mean, variance, scale = _scaled(b, wide, dims, epsilon)
     w, c = _channels(b, x, given["weight"]), _channels(b, x, given["bias"])
     out = _narrow(b, _affine(b, y, w, c), x.dtype)
     flat_mean, flat_scale = b.reshape(mean, (x.shape[1],)), b.reshape(scale, (x.shape[1],))
@@ -96,7 +97,9 @@ def _batch_statistics(b: Reader, op: Captured) -> Result:
             raise NotRead("batch norm that updates its statistics in place")
         return out, flat_mean, flat_scale
     momentum = float(number(given["momentum"]))
-    unbiased = b.reduce(wide, dims, "variance", correction=1.0)
+    count = math.prod(x.shape[d] for d in dims)
+    flat_variance = b.reshape(variance, (x.shape[1],))
+    unbiased = b.point("div", b.point("mul", flat_variance, count), count - 1)  # no further pass over x
     old_mean, old_variance = b.node(given["running_mean"]), b.node(given["running_var"])
     new = [
         b.point("add", b.point("mul", old, 1 - momentum), b.point("mul", seen, momentum))

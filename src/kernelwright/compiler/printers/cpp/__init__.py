@@ -5,6 +5,7 @@ source serves every machine. A program that torch computes parts of, that change
 that packs weights ahead of the calls, becomes Python around the kernels.
 """
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -41,12 +42,13 @@ FORMS = (
 """Forms of a contraction that are printed, besides plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
 `double` for sums in float64."""
+_INCLUDED = re.compile(r'^#include "(\S+)"$', re.MULTILINE)
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
 """Everything is inlined, so no vector crosses an ABI; kernels may receive sizes that they do not use."""
 
 
 def source(program: Program, title: str = "", style: Style | None = None) -> str:
-    """Return the kernel file.
+    """Return the kernels and their entry as one file.
 
     Raises:
         Unprintable: there is no C++ for some operation.
@@ -65,15 +67,16 @@ def render(
         NotCalled: a native operation cannot be written as a call.
     """
     printer = Printer(program, style or Style())
-    headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in printer.headers]
+    calls = bool(program.natives or program.updates or program.ahead)
+    printed = printer.files(title or program.name, [s.name for s in program.steps] if calls else ())
+    sources = [SourceFile(path=name, text=text) for name, text in printed.items()]
+    entry = f"kernel.cpp:{program.name}"
+    if calls:
+        sources.append(SourceFile(path="run.py", text=_around(program, graph, printer)))
+        entry = f"run.py:{program.name}"
+    names = dict.fromkeys(n for text in printed.values() for n in _INCLUDED.findall(text))
+    headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in names]
     headers += headers_of(headers[0].text)
-    if calls := bool(program.natives or program.updates or program.ahead):
-        text = printer.text(title or program.name, [s.name for s in program.steps])
-        run = SourceFile(path="run.py", text=_around(program, graph, printer))
-        sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
-    else:
-        text = printer.text(title or program.name)
-        sources, entry = [SourceFile(path="kernel.cpp", text=text)], f"kernel.cpp:{program.name}"
     return Candidate(
         sources=(*sources, *headers), language="cpp", entry=entry, flags=FLAGS,
         style="function" if calls else "destination", parameters=dict(parameters or {}),

@@ -1,6 +1,6 @@
-"""Program → C++ file: a function for each kernel, and the entry that checks sizes and calls them."""
+"""Program → C++ files: a function for each kernel, and the entry that checks sizes and calls them."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,8 @@ from ._memory import is_fixed, places_of
 from ._scalar import STORED, size_text
 from ._statements import Body
 
+_FULL_FILE = 40_000
+"""Characters of kernels that fill a file: compiling them takes ten times as long as beginning another file does."""
 _TURNED = ("pixels.h", "channels_last.h", "winograd_panels.h")
 
 
@@ -49,40 +51,61 @@ class Printer:
     style: Style
 
     def text(self, title: str, entries: Sequence[str] = ()) -> str:
-        """Return the file: kernels, then one entry, or one for each step if torch computes some of them."""
-        kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
-        lines = [
-            *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers), "",
-            "namespace {", "",
-            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
-        ]  # fmt: skip
-        printed = [s for s in kernels if self.functions[s.name] == s.name]
-        for step in printed:
-            lines += [*self._function(step), ""]
-        lines += ["}  // namespace", ""]
-        if entries:
-            inside = {step.name for section in self.sections.values() for step in section.steps}
-            alone = {self.functions[step.name] for step in kernels if step.name not in inside}
-            for step in (s for s in printed if s.name in alone):
-                lines += [*self._lone_entry(step), ""]
-            for entry, section in self.sections.items():
-                lines += [*self._section_entry(entry, section), ""]
-        else:
-            lines += self._entry()
-        return "\n".join(lines).rstrip() + "\n"
+        """Return one file: kernels, then one entry, or one for each step if torch computes some of them."""
+        return "\n".join([*self._opening(title, self.kernels), *self._entries(entries)]).rstrip() + "\n"
 
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """The headers that the file includes, first the one that all printed kernels begin with."""
-        found = list(products(self.program)) if self.style.lanes else []
+    def files(self, title: str, entries: Sequence[str] = ()) -> dict[str, str]:
+        """Return texts by file name: as `text` does, with kernels that compile slowly in files of their own.
+
+        Compilers work on them at the same time, and a schedule that changes one kernel has one file compiled again.
+        """
+        apart = self._apart()
+        if not apart:
+            return {"kernel.cpp": self.text(title, entries)}
+        others = [s for steps in apart for s in steps]
+        declared = [line for s in others for line in (*self._template(s), f"{self._signature(s)};")]
+        lines = self._opening(title, [s for s in self.kernels if s not in others])
+        main = [*lines, "// Compiled in files of their own.", *declared, "", *self._entries(entries)]
+        files = {"kernel.cpp": main}
+        for steps in apart:
+            also = f" to {steps[-1].name}" if len(steps) > 1 else ""
+            instances = [line for s in steps for line in self._instances(s)]
+            files[f"{steps[0].name}.cpp"] = [
+                *self._opening(f"{steps[0].name}{also} of {self.program.name}", steps, shared=True), *instances,
+            ]  # fmt: skip
+        return {name: "\n".join(lines).rstrip() + "\n" for name, lines in files.items()}
+
+    @cached_property
+    def kernels(self) -> list[Kernel | Contraction]:
+        """The kernels that are printed: of those that differ in names only, the first."""
+        steps = [s for s in self.program.steps if not isinstance(s, NativeCall)]
+        return [s for s in steps if self.functions[s.name] == s.name]
+
+    def _apart(self) -> list[list[Kernel | Contraction]]:
+        """Group the kernels that get files of their own: a product one each, the others as many as fill one."""
+        if len(self.kernels) == 1:
+            return []
+        slow = [s for s in self.kernels if self._is_slow(s)]
+        full, group = list[list[Kernel | Contraction]](), list[Kernel | Contraction]()
+        for step in (s for s in self.kernels if s not in slow):
+            group.append(step)
+            if sum(len(line) for s in group for line in self._function(s)) > _FULL_FILE:
+                full.append(group)
+                group = []
+        return [*([s] for s in slow), *full]
+
+    def _is_slow(self, step: Kernel | Contraction) -> bool:
+        return any(map(is_tiled, products([step]))) or (isinstance(step, Kernel) and bool(step.gradients))
+
+    def headers(self, steps: Sequence[Kernel | Contraction]) -> tuple[str, ...]:
+        """Name the headers that a file of these kernels includes, first the one that every file begins with."""
+        found = list(products(steps)) if self.style.lanes else []
         forms = {
             "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "blocks.h", "convolution.h"),
             "channels-last": _TURNED[:2], **dict.fromkeys(WINOGRAD_PANELS, _TURNED),
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip
-        differentiated = [
-            s for s in self.program.steps if isinstance(s, Kernel) and s.gradients and self.style.lanes
-        ]
+        differentiated = [s for s in steps if isinstance(s, Kernel) and s.gradients and self.style.lanes]
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
         further |= dict.fromkeys(("gemm.h", "attention.h", "attention_gradient.h") if differentiated else ())
@@ -91,6 +114,33 @@ class Printer:
             if further or any(map(is_tiled, found))
             else ("tiles.h",)
         )
+
+    def _opening(
+        self, title: str, steps: Sequence[Kernel | Contraction], *, shared: bool = False
+    ) -> list[str]:
+        """Print a file up to its last kernel; `shared` kernels can be called from other files."""
+        constant = [
+            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread",
+            "",
+        ]
+        kernels = [line for step in steps for line in (*self._function(step), "")]
+        end = ["}  // namespace", ""]
+        return [
+            *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers(steps)),
+            "", "namespace {", "", *constant, *((*end, *kernels) if shared else (*kernels, *end)),
+        ]  # fmt: skip
+
+    def _entries(self, entries: Sequence[str]) -> list[str]:
+        if not entries:
+            return self._entry()
+        kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
+        inside = {step.name for section in self.sections.values() for step in section.steps}
+        alone = {self.functions[step.name] for step in kernels if step.name not in inside}
+        lines = [line for s in self.kernels if s.name in alone for line in (*self._lone_entry(s), "")]
+        return [
+            *lines,
+            *(x for e, section in self.sections.items() for x in (*self._section_entry(e, section), "")),
+        ]
 
     @cached_property
     def functions(self) -> dict[str, str]:
@@ -111,18 +161,38 @@ class Printer:
         program = self.program
         return list(program.weight_sizes if step.name in program.ahead else program.symbols)
 
-    def _function(self, step: Kernel | Contraction) -> list[str]:
+    def _signature(self, step: Kernel | Contraction, version: str = "") -> str:
+        """Print name and parameters of a kernel's function; given the arguments of its template, of that version."""
         reads, writes = self.touched(step)
         parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
+        parameters += [f"int64_t {'given_' * (name in _known(step))}{name}" for name in self.sizes(step)]
+        return f"void {step.name}{version}({', '.join(parameters)})"
+
+    def _template(self, step: Kernel | Contraction) -> list[str]:
+        """Print what makes a function a version for compile-time sizes; 0 is any size."""
+        parameters = [f"int64_t known_{name} = 0" for name in _known(step)]
+        parameters += [f"bool whole_{name} = false" for name in _whole(step)]
+        return [f"template <{', '.join(parameters)}>"] if parameters else []
+
+    def _instances(self, step: Kernel | Contraction) -> list[str]:
+        """Print the versions that other files call, if the function is a template."""
+        if not self._template(step):
+            return []
+        return [f"template {self._signature(step, version)};" for version in (f"<{_version(step)}>", "<>")]
+
+    def _function(self, step: Kernel | Contraction) -> list[str]:
+        reads, writes = self.touched(step)
         known, whole = _known(step), _whole(step)
-        parameters += [f"int64_t {'given_' * (name in known)}{name}" for name in self.sizes(step)]
+        shown = [f"{name} = {size}" for name, size in known.items()]
+        shown += [f"multiples of {LANES} as {name}" for name in whole]
         also = [name for name, function in self.functions.items() if function == step.name != name]
         head = [
             f"// {step.comment}",
             *([f"// Runs on other buffers as {', '.join(also)}."] if also else []),
             f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
-            *_template(known, whole),
+            *([f"// Compiled for {', '.join(shown)} too, where loops have no tail."] if shown else []),
+            *self._template(step),
         ]
         if isinstance(step, Kernel) and step.gradients and self.style.lanes:
             body = gradients(step.gradients, self.program)
@@ -132,7 +202,7 @@ class Printer:
             body = self._traversal(step)
         sizes = [f"  const int64_t {name} = known_{name} ? known_{name} : given_{name};" for name in known]
         unused = [f"  (void){name};" for name in self.sizes(step)]
-        return [*head, f"void {step.name}({', '.join(parameters)}) {{", *sizes, *unused, *body, "}"]
+        return [*head, f"{self._signature(step)} {{", *sizes, *unused, *body, "}"]
 
     def _traversal(self, kernel: Kernel) -> list[str]:
         past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
@@ -214,10 +284,9 @@ class Printer:
             return [f"  {function}({arguments});"]
         guard = [f"{name} == {size}" for name, size in known.items()]
         guard += [f"{name} % {LANES} == 0" for name in whole]
-        version = [*map(str, known.values()), *("true" for _ in whole)]
         return [
             f"  if ({' && '.join(guard)}) {{",
-            f"    {function}<{', '.join(version)}>({arguments});",
+            f"    {function}<{_version(step)}>({arguments});",
             "  } else {",
             f"    {function}({arguments});",
             "  }",
@@ -292,18 +361,9 @@ def _whole(step: Kernel | Contraction) -> tuple[str, ...]:
     return step.whole if isinstance(step, Kernel) else ()
 
 
-def _template(known: Mapping[str, int], whole: Sequence[str]) -> list[str]:
-    """Print what makes a function a version for compile-time sizes; 0 is any size."""
-    if not known and not whole:
-        return []
-    shown = [f"{name} = {size}" for name, size in known.items()]
-    shown += [f"multiples of {LANES} as {name}" for name in whole]
-    parameters = [f"int64_t known_{name} = 0" for name in known]
-    parameters += [f"bool whole_{name} = false" for name in whole]
-    return [
-        f"// Compiled for {', '.join(shown)} too, where loops have no tail.",
-        f"template <{', '.join(parameters)}>",
-    ]
+def _version(step: Kernel | Contraction) -> str:
+    """Print the arguments of the template for the extra version."""
+    return ", ".join([*map(str, _known(step).values()), *("true" for _ in _whole(step))])
 
 
 def _traffic(buffers: Sequence[Buffer]) -> str:
