@@ -48,6 +48,23 @@ def test_newer_ptx_than_it_knows_is_no_refusal():
     )
 
 
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("echo 'ptxas fatal   : Could not open output file'; exit 1", "Could not open output file"),
+        ("exit 3", "it ended with code 3"),
+    ],
+)
+def test_a_ptxas_that_does_not_work_refuses_nothing(monkeypatch, tmp_path, words, said):
+    tool = tmp_path / "bin" / "ptxas"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\ncase $1 in --version) exit 0;; esac\n{words}\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(_ptxas, "ptxas", lambda: str(tool))
+    assert _ptxas.unread(KERNEL.format(ADD)) == f"not checked by ptxas: {said}"
+
+
 def test_without_ptxas_that_is_noted(monkeypatch):
     import numpy as np
 

@@ -69,10 +69,19 @@ def test_without_a_gpu_the_language_alone_cannot_load_and_nothing_is_timed(langu
 
 
 def test_what_a_package_leaves_behind_is_taken_away(tmp_path, monkeypatch) -> None:
-    lines = ("import os, sys", "os.environ['LEFT_BEHIND'] = '1'", "sys.excepthook = print", "VALUE = 3")
+    longer = "os.environ['LONGER'] = 'x:' + os.environ['LONGER']"
+    lines = (
+        "import os, sys",
+        "os.environ['LEFT_BEHIND'] = '1'",
+        longer,
+        "sys.excepthook = print",
+        "VALUE = 3",
+    )
     (tmp_path / "leaves_things.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("LONGER", "y")
     hook = sys.excepthook
     assert imported("leaves_things").VALUE == 3
     assert "LEFT_BEHIND" not in os.environ
+    assert os.environ["LONGER"] == "y"
     assert sys.excepthook is hook

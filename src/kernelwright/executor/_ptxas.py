@@ -76,11 +76,12 @@ def _read(tool: str, virtual: str, ptx: str) -> str:
     if done.returncode == 0 and not done.timed_out:
         return ""
     found = _SAID.search(done.output)
-    if done.timed_out or found is None or _UNKNOWN.search(done.output):
-        why = found[2] if found and not done.timed_out else f"no answer within {_READ_S:g} s"
+    if done.timed_out:
+        return f"not checked by ptxas: no answer within {_READ_S:g} s"
+    if found is None or not found[1] or _UNKNOWN.search(done.output):
+        why = found[2].strip() if found else f"it ended with code {done.returncode}"
         return f"not checked by ptxas: {why}"
-    where = f" at line {found[1]}" if found[1] else ""
-    return f"ptxas refuses this PTX{where}: {found[2].strip()}"
+    return f"ptxas refuses this PTX at line {found[1]}: {found[2].strip()}"
 
 
 @functools.lru_cache

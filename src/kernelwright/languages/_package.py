@@ -24,10 +24,13 @@ from .torch import check_python, load_symbol, returning
 
 def imported(name: str) -> Any:
     """Import a package; what it leaves in the environment and as exception hook is undone, or the kernel is blamed."""
-    before, hook = set(os.environ), sys.excepthook
+    before, hook = dict(os.environ), sys.excepthook
     module = importlib.import_module(name)
-    for added in set(os.environ) - before:
-        del os.environ[added]
+    for changed in {variable for variable, _ in before.items() ^ os.environ.items()}:
+        if changed in before:
+            os.environ[changed] = before[changed]
+        else:
+            del os.environ[changed]
     sys.excepthook = hook
     return module
 
