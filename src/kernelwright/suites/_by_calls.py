@@ -76,7 +76,7 @@ def judged_by_calls(how: Harness, files: Mapping[str, str], path: str, own: str,
     names = called_of(files, path, own)
     if not names:
         how_else = (
-            " but by cudaLaunchKernel, whose arguments have no types"
+            " but by an address that it works out, whose arguments have no types"
             if _BY_ADDRESS in "".join(files.values())
             else ""
         )
