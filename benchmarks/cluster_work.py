@@ -75,6 +75,13 @@ def timed(roots: Sequence[psutil.Process], work: Work, jobs: Sequence[Job]) -> d
     return {"wall_s": time.monotonic() - begun_s, "cpu_s": used_s(*roots) - cpu_s, "verified": right}
 
 
+def _evaluates(process: psutil.Process) -> bool:
+    """Tell whether a process is an evaluator; one that has ended is none."""
+    with suppress(psutil.Error):
+        return "kernelwright.cluster._evaluator" in process.cmdline()
+    return False
+
+
 def _verified(answer: str) -> bool:
     found = Evaluation.from_json(json.loads(answer)["evaluation"])
     return found.verdict is not None and found.verdict.status == "accepted"
@@ -119,7 +126,7 @@ def rounds(
 ) -> Iterator[dict[str, float]]:
     """Yield a row for each round; `evaluators` are those without Ray."""
     me = psutil.Process()
-    found = [p for p in me.children(recursive=True) if "kernelwright.cluster._evaluator" in p.cmdline()]
+    found = [p for p in me.children(recursive=True) if _evaluates(p)]
     theirs, ours = [p for p in found if p.ppid() != me.pid], [p for p in found if p.ppid() == me.pid]
 
     def together(jobs: Sequence[Job]) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """What shows that a program of a harness is at fault, on whole numbers and on what it copies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kernelwright.suites._call_faults import (
     Compared,
-    Program,
+    Replay,
+    by_heart,
     copied_from_host,
     fault_on_others,
     writes_nothing,
@@ -29,7 +32,7 @@ def doubling(change=lambda values: values):
             for call, values in zip(calls, given, strict=True)
         ]
 
-    return Program(answers, list)
+    return Replay(answers, list)
 
 
 def short(values):
@@ -62,6 +65,13 @@ class TestWholeNumbers:
 
     def test_a_limit_of_its_own_says_nothing_of_digits(self):
         assert self.judged(answered, np.random.default_rng(1)) == ""
+
+
+def test_a_program_that_prints_what_looks_like_an_answer_shows_nothing():
+    wanted, more = Answer((GIVEN.tobytes(), (2 * GIVEN).tobytes())), Answer((b"\0" * 4,) * 3, from_host=99)
+    assert not writes_nothing(CALL, more, wanted)
+    assert copied_from_host([CALL], [more], [wanted]) == ""
+    assert by_heart([Compared(replace(CALL, kind="elements in another order"), wanted, more)] * 8) == ""
 
 
 class TestCopies:

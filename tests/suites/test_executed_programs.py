@@ -38,12 +38,22 @@ int main(int count, char** words) {
 """
 
 
+BY_ADDRESS = """int length = 100;
+    void* all[] = {&a, &b, &length};
+    cudaLaunchKernel((void*)kernel, dim3(2), dim3(64), all, 0, nullptr);"""
+DECLARED = "__global__ void kernel(const int* x, int* y, int n);\n"
+
+
 @pytest.fixture
 def checkout(tmp_path):
+    return written(tmp_path, HARNESS)
+
+
+def written(tmp_path, harness):
     problem = {
         **compute_eval._PROBLEM,
         "context_files": [{"path": "include/doubled.h", "content": HEADER}],
-        "test_files": [{"path": "test/main.cu", "content": HARNESS}],
+        "test_files": [{"path": "test/main.cu", "content": harness}],
         "baseline_solution": {"files": [{"path": "solution.cu", "content": SOLUTION}]},
         "build_command": "nvcc -I include -o test.out solution.cu test/*.cu",
         "test_command": "./test.out --perf",
@@ -72,6 +82,12 @@ def test_a_right_program_is_correct_by_their_rules_and_right_by_ours_and_not_tim
     with setup(suite, checkout, device="cpu") as given:
         (found,) = diagnose(given, suite.problems(checkout), admits=False)
     assert found.loads, found.reason
+
+
+def test_a_kernel_that_is_launched_by_its_address_is_judged_by_its_launches_too(tmp_path):
+    data = written(tmp_path, DECLARED + HARNESS.replace("doubled(a, b, 100);", BY_ADDRESS))
+    row = judged(data, SOLUTION)
+    assert (standing_of(row), row.ours.verdict) == ("right", "accepted"), row.ours.reason
 
 
 @pytest.mark.parametrize(("change", "said"), [

@@ -23,7 +23,7 @@ import numpy as np
 from ..executor import whole
 from ..executor._cudart import ptx_of
 from ..records import DecisionStatus, VerdictStatus
-from ._call_faults import Compared, Program, copied_from_host, fault_on_others, writes_nothing
+from ._call_faults import Compared, Replay, copied_from_host, fault_on_others, writes_nothing
 from ._host_half import departs
 from ._kept_calls import Answer, Argument, Call, answers_in, apart, calls_in, floats_of, others_of
 from ._program_runs import Built, Ran, built
@@ -76,7 +76,7 @@ def judged_by_calls(how: Harness, files: Mapping[str, str], path: str, own: str,
     names = called_of(files, path, own)
     if not names:
         how_else = (
-            " but by cudaLaunchKernel, whose arguments have no types"
+            " but by an address that it works out, whose arguments have no types"
             if _BY_ADDRESS in "".join(files.values())
             else ""
         )
@@ -265,8 +265,8 @@ def _answers(program: Built, calls: Sequence[Call]) -> tuple[list[Answer], Ran]:
     return answers_in(ran.output), ran
 
 
-def _asked(program: Built) -> Program:
-    return Program(lambda calls: _answers(program, calls)[0], lambda: ptx_of(program.home / PROGRAM))
+def _asked(program: Built) -> Replay:
+    return Replay(lambda calls: _answers(program, calls)[0], lambda: ptx_of(program.home / PROGRAM))
 
 
 def _last(ran: Ran) -> str:

@@ -35,7 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Program:
+class Replay:
     """A program that answers calls."""
 
     answers: Callable[[Sequence[Call]], list[Answer]]
@@ -61,8 +61,8 @@ class Compared:
 
 
 def fault_on_others(
-    mine: Program,
-    right: Program,
+    mine: Replay,
+    right: Replay,
     calls: Sequence[Call],
     made: Sequence[Compared],
     numbers: np.random.Generator,
@@ -87,14 +87,14 @@ def fault_on_others(
 
 def by_heart(made: Sequence[Compared]) -> str:
     """Say that a program answers the same whatever it is given; empty if it does not."""
-    changed = [one for one in made if one.call.kind in VALUES and one.got]
-    changed = [one for one in changed if one.call.arguments == changed[0].call.arguments]
+    changed = [one for one in made if one.call.kind in VALUES and one.got and _alike(one.got, one.wanted)]
+    changed = [one for one in changed if _asks(one.call) == _asks(changed[0].call)]
     near = sum(one.call.kind != _WHOLE for one in changed)
     if len(changed) < _LEAST or near < _LEAST_NEAR:
         return ""
     places = _places([(one.call, one.wanted) for one in changed])
     mine, right = (
-        {b"".join(_at(answer, places)) for answer in answers}
+        {b"".join(_at(changed[0].call, answer, places)) for answer in answers}
         for answers in ([one.got for one in changed if one.got], [one.wanted for one in changed])
     )
     if sum(int(where.sum()) for where in places.values()) < _ELEMENTS or not _finite(changed[0], places):
@@ -134,16 +134,27 @@ def _places(answers: Sequence[tuple[Call, Answer]]) -> dict[int, npt.NDArray[np.
     return found
 
 
-def _at(answer: Answer, places: dict[int, npt.NDArray[np.bool_]]) -> Iterator[bytes]:
+def _at(call: Call, answer: Answer, places: dict[int, npt.NDArray[np.bool_]]) -> Iterator[bytes]:
     for n, where in places.items():
-        size = len(answer.memories[n]) // len(where)
-        yield _elements(answer.memories[n], size)[where].tobytes()
+        yield _elements(answer.memories[n], call.element(n).size)[where].tobytes()
+
+
+def _alike(one: Answer, other: Answer) -> bool:
+    """Tell whether two answers have as many memories, of the same sizes: a program may print what looks like more."""
+    return [len(m) for m in one.memories] == [len(m) for m in other.memories]
+
+
+def _asks(call: Call) -> tuple[object, ...]:
+    """Return what calls have in common that differ in their values alone."""
+    return call.name, call.how, call.arguments, tuple(map(len, call.memories))
 
 
 def writes_nothing(call: Call, answer: Answer, wanted: Answer) -> bool:
     """Tell whether all that the original changes is as it was given."""
+    if not _alike(answer, wanted):
+        return False
     places = _places([(call, wanted)])
-    kept = zip(_at(answer, places), _at(Answer(call.memories), places), strict=True)
+    kept = zip(_at(call, answer, places), _at(call, Answer(call.memories), places), strict=True)
     return bool(places) and all(mine == given for mine, given in kept)
 
 
@@ -151,14 +162,16 @@ def copied_from_host(calls: Sequence[Call], answers: Sequence[Answer], truth: Se
     """Say that a program's answers to its harness's calls come from the host; empty if they do not, or not all."""
     copied = 0
     for call, answer, wanted in zip(calls, answers, truth, strict=True):
-        left = sum(sum(map(bool, memory)) for memory in _at(answer, _places([(call, wanted)])))
+        if not _alike(answer, wanted):
+            return ""
+        left = sum(sum(map(bool, memory)) for memory in _at(call, answer, _places([(call, wanted)])))
         if wanted.from_host or not left or 2 * answer.from_host < left:
             return ""
         copied += answer.from_host
     return f"{copied} bytes of its answers were copied from the host, where the original's kernels write them"
 
 
-def _at_no_other_size(mine: Program, right: Program, calls: Sequence[Call], made: Sequence[Compared]) -> str:
+def _at_no_other_size(mine: Replay, right: Replay, calls: Sequence[Call], made: Sequence[Compared]) -> str:
     """Say that a program agrees at no size but its harness's."""
     smaller = [one for one in made if one.call.kind == _SIZES]
     if not smaller or any(one.agrees for one in smaller):
@@ -198,19 +211,19 @@ def _sizes_like(call: Call, calls: Sequence[Call]) -> Iterator[Call]:
             yield replace(call, arguments=tuple(arguments), kind=_SIZES)
 
 
-def _compared(mine: Program, right: Program, calls: Sequence[Call]) -> list[Compared]:
+def _compared(mine: Replay, right: Replay, calls: Sequence[Call]) -> list[Compared]:
     """Return both answers to calls that both answer, as far as the original's are not what was given."""
     wanted = right.answers(calls)
     got = mine.answers(calls[: len(wanted)])
     return [
         Compared(call, one, other)
         for call, one, other in zip(calls, wanted, got, strict=False)
-        if one.memories != call.memories
+        if one.memories != call.memories and _alike(one, other)
     ]
 
 
 def _beyond_digits(
-    mine: Program, right: Program, call: Call, made: Sequence[Compared], numbers: np.random.Generator
+    mine: Replay, right: Replay, call: Call, made: Sequence[Compared], numbers: np.random.Generator
 ) -> str:
     """Say at which number of bits a program's whole numbers end, if all that is below agrees and all above differs."""
     if all(one.agrees for one in made if one.call.kind == _WHOLE):
@@ -241,7 +254,7 @@ def _whole_within(call: Call, bits: int, above: bool, numbers: np.random.Generat
     return replace(call, memories=tuple(memories), kind=_WHOLE)
 
 
-def _one_number_changed(mine: Program, right: Program, call: Call, numbers: np.random.Generator) -> str:
+def _one_number_changed(mine: Replay, right: Replay, call: Call, numbers: np.random.Generator) -> str:
     """Say what a program makes of one changed number, if the original makes something far from that."""
     base = right.answers([call])
     if not base:

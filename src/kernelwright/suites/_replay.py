@@ -121,7 +121,10 @@ def _renamed(text: str, name: str) -> str:
         'void f(int); int main() { kept::call("f", &f)(1); g<<<1, 2>>>(); }'
         >>> _renamed("int main() { g <<<1, 2>>>(); }", "g")
         'int main() { kept::launch("g", &g, 1, 2)(); }'
+        >>> _renamed("int main() { cudaLaunchKernel((void*)g, 1, 2, args); }", "g")
+        'int main() { kept::launch_by("g", &g, 1, 2, args); }'
     """
+    text = _by_address(name).sub(f'kept::launch_by("{name}", &{name},', text)
     new = re.sub(rf"\b{name}\s*<<<(.*?)>>>", rf'kept::launch("{name}", &{name}, \1)', text, flags=re.DOTALL)
     pieces, at = [], 0
     for found in re.finditer(rf"\b{name}\s*\(", new):
@@ -129,6 +132,11 @@ def _renamed(text: str, name: str) -> str:
             pieces += [new[at : found.start()], f'kept::call("{name}", &{name})(']
             at = found.end()
     return "".join([*pieces, new[at:]])
+
+
+def _by_address(name: str) -> re.Pattern[str]:
+    """Match the begin of a launch of a kernel by its address."""
+    return re.compile(rf"\bcudaLaunchKernel\s*\(\s*(?:\(\s*(?:const\s+)?void\s*\*\s*\)\s*)?&?\s*{name}\s*,")
 
 
 def _after_includes(text: str, line: str) -> str:
@@ -147,7 +155,9 @@ def replayed(
     includes = [i for t in harness for i in _INCLUDES.findall(t) if f'"{path}"' not in i]
     inside = any(f'"{path}"' in t for t in harness)
     declared = "\n".join([*includes, *(f"{d};" for d in names.values())])
-    launched = {n for n in names if any(re.search(rf"\b{n}\s*<<<", t) for t in harness)}
+    launched = {
+        n for n in names if any(re.search(rf"\b{n}\s*<<<", t) or _by_address(n).search(t) for t in harness)
+    }
     branches = "\n".join(
         f'    else if (calls.name == "{n}") calls.{"launch" if n in launched else "call"}(&{n});'
         for n in names

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace kept {
@@ -192,6 +193,19 @@ template <class... A>
 Launched<A...> launch(const char* name, void (*kernel)(A...), dim3 grid, dim3 block, size_t shared = 0,
                       cudaStream_t stream = nullptr) {
   return {name, kernel, grid, block, shared, stream};
+}
+
+template <class... A, size_t... I>
+void launch_with(const Launched<A...>& launched, void** arguments, std::index_sequence<I...>) {
+  launched(*static_cast<std::decay_t<A>*>(arguments[I])...);
+}
+
+// What takes the place of `cudaLaunchKernel`: the kernel's own type says what its arguments are.
+template <class... A>
+cudaError_t launch_by(const char* name, void (*kernel)(A...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
+                      cudaStream_t stream = nullptr) {
+  launch_with(launch(name, kernel, grid, block, shared, stream), arguments, std::index_sequence_for<A...>());
+  return cudaPeekAtLastError();
 }
 
 }  // namespace kept
