@@ -33,7 +33,7 @@ def test_the_fastest_native_form_is_that_of_the_paired_blocks():
     alone = {"candidate": 10.0, "eager": 1.0}
     forms = forms_of(blocks(slow, fast, fast, alone))
     assert forms[FREEZING] == pytest.approx(0.8) and fastest_of(forms) == FREEZING
-    assert held_against(FREEZING) == ("eager", "compile", FREEZING)
+    assert held_against(FREEZING, ("eager", FREEZING)) == ("eager", "compile", FREEZING)
     assert not forms_of(SimpleNamespace(timing=None))
 
 
@@ -68,6 +68,21 @@ def test_a_region_whose_best_native_form_is_freezing_is_held_against_it(world, s
 def test_nothing_is_timed_first_where_regions_are_held_against_all_forms_anyway(world, small_plan, baselines):
     world.optimize(small_plan.loaded, baselines=baselines)
     assert not world.native_asked and set(world.held_against) == {("eager", "compile")}
+
+
+def test_where_no_form_is_known_as_the_fastest_regions_are_held_against_all(world, small_plan, monkeypatch):
+    monkeypatch.setattr(_optimize, "forms_in", lambda *_: {"eager": 1.0})
+    world.optimize(small_plan.loaded)
+    assert world.native_asked == 1 and set(world.held_against) == {("eager", "compile", FREEZING)}
+    slow = small_plan.plan.model_copy(update={"decided_s": 600.0})
+    monkeypatch.setattr(_optimize, "planned", lambda *_, **__: replace(small_plan, plan=slow))
+    world.store = world.folder / "no time to measure"
+    timed_natives(monkeypatch, **{"eager": 1.0, "compile": 0.9, FREEZING: 1.2})
+    world.optimize(small_plan.loaded, minutes=6.0)
+    assert world.native_asked == 1 and set(world.held_against[2:]) == {("eager", "compile", FREEZING)}
+    world.store = world.folder / "time to measure"
+    world.optimize(small_plan.loaded, minutes=20.0)
+    assert world.native_asked == 2 and world.held_against[-1] == ("eager", "compile")
 
 
 def test_native_forms_that_the_search_of_the_whole_timed_are_not_timed_again(world, small_plan, monkeypatch):

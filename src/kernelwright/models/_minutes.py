@@ -12,7 +12,7 @@ _TRIED_SHARE = 0.75
 """Part of a search's seconds in which it tries programs; the rest is for their acceptance."""
 _MOST_OF_LEFT = 0.8
 """Part of the seconds left that the search of a region has at most, so that programs are tried in three fifths of them:
-accepting what was found first took 24 to 42 % of the seconds to a decision for three regions on an idle machine, and
+accepting what was found first took 25 to 42 % of the seconds to a decision for three regions on an idle machine, and
 55 % for a model on a busy one."""
 _VERDICT_SHARE, _MOST_SHARE, _MOST_VERDICT_S = 0.4, 0.7, 300.0
 _TIMES_ACCEPTED = 6.0

@@ -24,6 +24,7 @@ from ._judged import Judged
 from ._metadata import keep_metadata
 from ._minutes import TIME_UP, again_s, verdict_s
 from ._native_forms import (
+    NATIVE_SHARE,
     REGION_FORMS,
     fastest_of,
     forms_in,
@@ -217,23 +218,28 @@ class _Run:
     def _held_against(
         self, judge: WholeJudge, alone: WholeFound, regions: Regions, left_s: float
     ) -> tuple[str, ...]:
-        """Return the native forms that kernels of regions must beat: the one that is the whole model's best, too."""
+        """Return the native forms that kernels of regions must beat: the one that is the whole model's best, too.
+
+        Where no search has timed them and no time is left to search in afterwards, it is all forms that were asked for.
+        """
         place, key = self.options["store"], _key(self.plan)
         if not wants_measuring(self.baselines):
             return REGION_FORMS
         with Store(place) as store:
-            forms = kept_forms(store, key, self.baselines) or (
-                forms_in(store, alone.run) if alone.run else {}
-            )
-        if not wants_measuring(tuple(forms)) and regions.next(left_s) is not None:
-            forms = judge.native() or forms
+            known = kept_forms(store, key, self.baselines)
+            forms = known or (forms_in(store, alone.run) if alone.run else {})
+        fits = regions.next(left_s - NATIVE_SHARE * self.plan.plan.decided_s) is not None
+        if known is None and not wants_measuring(tuple(forms)) and fits:
+            forms = judge.native()
+        if not wants_measuring(tuple(forms)):
+            forms = {}  # none but those that regions are held against anyway: no one is known as the fastest of all
         with Store(place) as store:
             keep_forms(store, key, self.baselines, forms)
         fastest = fastest_of(forms)
-        if wants_measuring((fastest,)) and fastest:
+        if fastest and wants_measuring((fastest,)):
             what = caveat(fastest) or "kernels of its regions must beat it, too"
             self.say("region", message=f"the model's best native form is {fastest}; {what}")
-        return held_against(fastest)
+        return held_against(fastest, self.baselines)
 
     def _of_regions(self, verdict: Judged, outcomes: tuple[RegionOutcome, ...]) -> ModelResult:
         """Return the result of the model with the kernels of its regions, as it was judged or timed last."""
