@@ -3,6 +3,7 @@
 import random
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,10 @@ def call_of(values):
     return Call("doubled", "0 0 0 0 0 0 0 0", (FLOATS, OUT, SIZE), (memory, bytes(len(memory))))
 
 
+class Left(list):
+    """What a call leaves, with what was there before where it writes."""
+
+
 class Doubles:
     """Stands for a built program: what it leaves for calls it is given."""
 
@@ -48,7 +53,8 @@ class Doubles:
             call = calls_in(f"call {part}o \n.\n")[0]
             given = np.frombuffer(call.memories[0], np.float32)
             n = call.arguments[2].whole
-            left = [given.copy(), np.frombuffer(call.memories[1], np.float32).copy()]
+            left = Left([given.copy(), np.frombuffer(call.memories[1], np.float32).copy()])
+            left.given = np.frombuffer(call.memories[1], np.float32)
             left[1][:n] = 2 * given[:n]
             self.change(left, n)
             made.append("".join(f"o {one.tobytes().hex()}\n" for one in left) + self.prints + ".\n")
@@ -178,6 +184,20 @@ class TestAnswers:
         values = [v / 500 for v in random.Random(3).sample(range(1, 500), 64)]
         ours = _on_calls(Doubles(beyond), Doubles(nothing), [call_of([*values, 1, 1])])
         assert "writes where the original writes nothing" in ours.reason
+
+    def test_one_that_leaves_what_holds_the_answer_already_is_not_right(self, monkeypatch):
+        monkeypatch.setattr("kernelwright.suites._by_calls.random.Random", partial(random.Random, 5))
+
+        def tail(left, n):
+            left[1][n // 4 * 4 : n] = left.given[n // 4 * 4 : n]
+
+        call = call_of(HARNESS)
+        held = Call(call.name, call.how, call.arguments, (call.memories[0], (2 * HARNESS).tobytes()))
+        with np.errstate(all="ignore"):
+            ours = _on_calls(Doubles(tail), Doubles(nothing), [held])
+        assert ours.verdict is VerdictStatus.UNKNOWN
+        differing = int(re.search(r"on (\d+) of", ours.reason)[1])
+        assert differing > 4, ours.reason
 
     def test_a_lower_precision_is_not_taken_for_right(self):
         assert judged(half).verdict is not VerdictStatus.ACCEPTED

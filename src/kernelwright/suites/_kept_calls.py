@@ -137,9 +137,16 @@ def others_of(call: Call, draw: random.Random) -> Iterator[Call]:
             yield replace(call, memories=memories, kind=kind)
             smaller = replace(call, arguments=_smaller(call.arguments, draw), kind="smaller sizes")
             if kind != "elements that are no numbers" and smaller.arguments != call.arguments:
-                yield replace(
-                    smaller, memories=memories if kind == "elements in another order" else call.memories
-                )
+                order = kind == "elements in another order"
+                yield replace(smaller, memories=memories if order else _outputs_shuffled(call, numbers))
+
+
+def _outputs_shuffled(call: Call, numbers: np.random.Generator) -> tuple[bytes, ...]:
+    """Return a call's memories, what it may write in another order: it may hold the answer already."""
+    written = {a.memory for a in call.arguments if a.kind == "p" and not a.const}
+    return tuple(
+        _shuffled(m, call.element(n), numbers) if n in written else m for n, m in enumerate(call.memories)
+    )
 
 
 def _smaller(arguments: Sequence[Argument], draw: random.Random) -> tuple[Argument, ...]:
