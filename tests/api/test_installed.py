@@ -89,6 +89,21 @@ def test_what_no_longer_holds_is_native_until_it_holds_again(store):
     assert next(accepted_runs(kept)).differs == (), "it was checked with what is here"
 
 
+def test_a_kernel_is_judged_again_against_the_native_forms_that_it_was_accepted_against(store):
+    kept, asked = store[0], []
+    forms = ("eager", "compile-max-autotune-freezing")
+    run = accept(kept, kept.task(kept.run(store[1]).task), KERNEL, options={"baselines": forms})
+
+    def judge_again(folder, *, baselines, **_):
+        asked.append(baselines)
+        return judged("holds")(folder)
+
+    list(recheck_installed(kept, [run], judge_again=judge_again))
+    list(recheck_installed(kept, [run], baselines=["compile"], judge_again=judge_again))
+    list(recheck_installed(kept, [store[1]], judge_again=judge_again))
+    assert asked == [forms, ("compile",), ()]
+
+
 def test_a_package_that_cannot_be_judged_changes_nothing(store):
     def fails(folder, **_):
         raise InputError("no compiler")

@@ -44,12 +44,12 @@ def run(x, *weights):
 """
 
 
-def accept(store, task, text=PROGRAM, environment=None, candidate=None):
+def accept(store, task, text=PROGRAM, environment=None, candidate=None, options=None):
     """Keep a finished run of a task in which a program was accepted, and return its id."""
     device = detect("cpu")
     own = Candidate(sources=(SourceFile(path="k.py", text=text),), language="torch", entry="k.py:run")
     candidate = candidate or own
-    run = store.create_run(task, device=device.fingerprint, budget=Budget(), seed=0)
+    run = store.create_run(task, device=device.fingerprint, budget=Budget(), seed=0, options=options)
     about = {**environment_here(device, ()), **(environment or {})}
     store.append_event(run.id, {"event": "run", "environment": about})
     key = EvaluationKey(candidate.key, task.key, device.fingerprint, "t", run.id)

@@ -109,7 +109,7 @@ def recheck_installed(
     Args:
         store: The store.
         names: Runs; by default all that accepted something.
-        baselines: Native forms to beat, as for `optimize`.
+        baselines: Native forms to beat; by default those that each was accepted against.
         on_event: Called with each event while it happens.
         judge_again: Judges a package; for tests.
     """
@@ -138,9 +138,10 @@ def _judged(
 ) -> Sequence[Recheck]:  # fmt: skip
     """Judge a run's package; a run without one, as of a model put together of kernels, is packaged for this."""
     record = store.run(one.run)
+    asked = record.options.get("baselines", ())
     options = {
         "device": str(record.options.get("device", "cpu")),
-        "baselines": baselines,
+        "baselines": tuple(baselines) or (tuple(map(str, asked)) if isinstance(asked, tuple | list) else ()),
         "on_event": on_event,
     }
     if one.package:

@@ -26,7 +26,7 @@ def kernels(
     Args:
         action: `list` all; `recheck`, all or those of RUNS; `remove` those of RUNS.
         runs: Ids of runs, a prefix of each, or `last`.
-        baseline: Native form to measure against, as for `optimize`.
+        baseline: Native form to measure against; by default those that each was accepted against.
         common: Flags of every command.
     """
     from ..api.installed import accepted_runs, recheck_installed, remove
