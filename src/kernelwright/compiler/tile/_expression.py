@@ -310,7 +310,8 @@ def _welford() -> Monoid:
     def update(s: Mapping[str, Expression], x: Expression, _: Expression) -> dict[str, Expression]:
         count = _call("add", s["count"], one)
         away = _call("sub", x, s["mean"])
-        mean = _call("add", s["mean"], _call("div", away, count))
+        share = _call("div", one, count)  # no value waits for it, as a quotient of `away` would
+        mean = _call("add", s["mean"], _call("mul", away, share))
         squares = _call("add", s["squares"], _call("mul", away, _call("sub", x, mean)))
         return {"count": count, "mean": mean, "squares": squares}
 
