@@ -289,9 +289,8 @@ def _check_hgt(
 
 def _products_of_heads(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
     """Multiply the rows (heads, pairs, width) of each relation by its weights."""
-    spans = zip(ends.begins, ends.begins[1:], strict=False)
-    parts = [rows[:, a:b] @ weight[r] for r, (a, b) in enumerate(spans) if a < b]
-    return torch.cat(parts, 1) if parts else rows[:, :0]
+    parts = [part @ one for part, one in zip(rows.split(ends.sizes, 1), weight.unbind(), strict=True)]
+    return torch.cat(parts, 1)
 
 
 def _check_layer(name: str, x: _Tensor, graph: RelationalGraph, weight: _Tensor) -> None:
@@ -321,7 +320,9 @@ def _sums_first(graph: RelationalGraph, weight: _Tensor) -> bool:
 
 
 def _products(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
-    """Multiply the rows of each relation by its weights."""
-    spans = zip(ends.begins, ends.begins[1:], strict=False)
-    parts = [rows[a:b] @ weight[r] for r, (a, b) in enumerate(spans) if a < b]
-    return torch.cat(parts) if parts else rows.new_zeros(0, weight.shape[2])
+    """Multiply the rows of each relation by its weights.
+
+    They are split, and the weights unbound: gradients of slices would each be as large as all rows.
+    """
+    parts = zip(rows.split(ends.sizes), weight.unbind(), strict=True)
+    return torch.cat([part @ one for part, one in parts])
