@@ -234,7 +234,7 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group(const Groups<T>&
   }
 }
 
-constexpr int64_t kHeld = int64_t(1) << 16;  // elements of a group whose gradients before silu wait in the second cache
+constexpr int64_t kHeld = int64_t(1) << 20;  // elements of a group whose gradients before silu wait in a cache
 
 // `held`: room for the gradients of a group before silu, or none: then they are made again, an exponential and a division each.
 template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const Groups<T>& c, int64_t it, float* held) {
