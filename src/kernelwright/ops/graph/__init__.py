@@ -290,7 +290,10 @@ def _check_hgt(
 
 def _products_of_heads(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
     """Multiply the rows (heads, pairs, width) of each relation by its weights."""
-    parts = [part @ one for part, one in zip(rows.split(ends.sizes, 1), weight.unbind(), strict=True)]
+    parts = [
+        part @ one
+        for part, one in zip(torch.split_with_sizes(rows, ends.sizes, 1), weight.unbind(), strict=True)
+    ]
     return torch.cat(parts, 1)
 
 
@@ -325,5 +328,5 @@ def _products(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
 
     They are split, and the weights unbound: gradients of slices would each be as large as all rows.
     """
-    parts = zip(rows.split(ends.sizes), weight.unbind(), strict=True)
+    parts = zip(torch.split_with_sizes(rows, ends.sizes), weight.unbind(), strict=True)
     return torch.cat([part @ one for part, one in parts])
