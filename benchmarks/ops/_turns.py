@@ -37,12 +37,15 @@ class Case:
     truth: Call | None = None
     """The same of the same numbers in float64. Where it is given, the kernel is held to it, and the others' differences
     from it go into the row: they may be of sums that are kept in 16 bits."""
+    own_threads: bool = False
+    """Whether a contestant computes in threads of its own: then the clock is the CPU time of the process."""
 
 
 def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
     """Time the contestants of a case in rounds, and return a row: medians, and the ratio to the best of the others."""
     errors = _errors(case)
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    clock = time.process_time if case.own_threads else time.thread_time
+    clock = clock if threads == 1 else time.perf_counter
     calls = {name: _calls(call, clock) for name, call in case.contestants.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
@@ -57,7 +60,7 @@ def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
     ratios = sorted(other / own for other, own in zip(times[best], times["kernel"], strict=True))
     return {
         "op": case.op, "size": case.size, "dtype": case.dtype, "threads": threads, "rounds": rounds,
-        "clock": "thread CPU" if threads == 1 else "wall",
+        "clock": "wall" if threads > 1 else "process CPU" if case.own_threads else "thread CPU",
         "times_us": {name: round(value, 2) for name, value in medians.items()}, "best": best,
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(ratios[len(ratios) // 4], 3), round(ratios[len(ratios) * 3 // 4], 3)],

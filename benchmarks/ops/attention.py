@@ -3,10 +3,12 @@
     python -m benchmarks.ops.attention [--only mask] [--threads 1] [--rounds 7] [--out rows.jsonl]
 
 Ops: `dense`, `causal` and their gradients, `decode`, `mask NAME` and `flex NAME` for the masks of long contexts.
+Forward in float32 is held to oneDNN by way of OpenVINO too, where that is installed (`pip install openvino`).
 FlexAttention skips the blocks that a mask leaves empty, and reads the mask's table in blocks that it fills in part; so
 one compilation serves all masks. Keys that are paged or int8 are gathered and widened for torch, which reads neither.
 """
 
+import importlib.util
 from collections.abc import Iterator
 from functools import partial
 
@@ -128,6 +130,28 @@ def of_caches() -> Iterator[Case]:
             }, 0.5 if bits == 4 else 0.1)  # fmt: skip
 
 
+def openvino(q: T, k: T, v: T, *, causal: bool) -> Call:
+    """OpenVINO's attention of these tensors, in float32 on as many threads as torch has."""
+    import openvino as ov
+    from openvino import opset13 as op
+
+    given = [op.parameter(list(t.shape), ov.Type.f32) for t in (q, k, v)]
+    model = ov.Model([op.scaled_dot_product_attention(*given, causal=causal)], given)
+    config = {
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(), "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32",
+    }  # fmt: skip
+    request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
+    for i, t in enumerate((q, k, v)):
+        request.set_input_tensor(i, ov.Tensor(t.numpy(), shared_memory=True))
+
+    def call() -> T:
+        request.infer()
+        return torch.from_numpy(request.get_output_tensor().data)
+
+    call.kept = (q, k, v)  # type: ignore[attr-defined]  # it reads them where they lie
+    return call
+
+
 def of_sizes(only: str, dtype: torch.dtype) -> Iterator[Case]:
     """Make the cases of all keys and of causal ones, forward and backward."""
     tolerance = 1e-4 if dtype is torch.float32 else 3e-2
@@ -140,7 +164,11 @@ def of_sizes(only: str, dtype: torch.dtype) -> Iterator[Case]:
             }
             words = "x".join(map(str, size)), str(dtype).removeprefix("torch.")
             if only in op:
-                yield Case(op, *words, {n: partial(form, q, k, v) for n, form in forms.items()}, tolerance)
+                called: dict[str, Call] = {n: partial(form, q, k, v) for n, form in forms.items()}
+                peer = dtype is torch.float32 and importlib.util.find_spec("openvino") is not None
+                if peer:
+                    called["openvino"] = openvino(q, k, v, causal=mask is not None)
+                yield Case(op, *words, called, tolerance, own_threads=peer)
             if only in f"{op} gradients":
                 back = {n: backward(form, [q, k, v]) for n, form in forms.items()}
                 yield Case(f"{op} gradients", *words, back, tolerance)

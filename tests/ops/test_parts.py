@@ -16,9 +16,9 @@ def split(family):
     return op
 
 
-def linear(dtype, activations):
+def linear(dtype, activations, bits=4):
     x = torch.ones(2, 64, dtype=dtype)
-    return lambda: lowbit.linear(x, lowbit.pack(torch.ones(8, 64)), activations=activations)
+    return lambda: lowbit.linear(x, lowbit.pack(torch.ones(8, 64), bits), activations=activations)
 
 
 def decode(dtype, bits=None):
@@ -40,6 +40,8 @@ def convolved(channels, groups, stride=1):
 
 CALLS = [
     ("lowbit", linear(torch.float32, "int8"), "-DKW_PLANES=1"),
+    ("lowbit", linear(torch.float32, "int8", 8), "-DKW_PLANES=1"),
+    ("lowbit", linear(torch.float32, "int8", 3), "-DKW_PLANES=4"),
     ("lowbit", linear(torch.bfloat16, "float"), "-DKW_PLANES=2"),
     ("lowbit", linear(torch.float32, "float"), "-DKW_PLANES=3"),
     ("attention", decode(torch.float32), "-DKW_CACHE=0"),

@@ -32,7 +32,7 @@ def entries():
     (op,) = (one for one in ops.ops_of(lowbit) if one.name == "lowbit_linear")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_FLAGS", (*kernels._FLAGS, "-DKW_TILE_MODEL"))
-        return op, op._load(op.parts.flag(1)), Kernel(lowbit.KERNEL.file).function(op.name)
+        return op, op._load(), Kernel(lowbit.KERNEL.file).function(op.name)
 
 
 @pytest.mark.long

@@ -150,7 +150,7 @@ def rgcn(
         products = _products(sums, graph.targets, weight)
         out = multiplied(*graph.of_targets, products.new_ones(len(products)), products)
     else:
-        products = _products(x[graph.sources.node], graph.sources, weight)
+        products = _products(x.index_select(0, graph.sources.node), graph.sources, weight)
         out = multiplied(graph.first, graph.sources.pair, scale, products)
     if root is not None:
         out = torch.addmm(out, x, root)
@@ -206,9 +206,10 @@ def rgat(
             )
     _check_more("graph.rgat", x, bias=(bias, weight.shape[2:]))
     heads = query.shape[1]
-    products = _products(x[graph.sources.node], graph.sources, weight)
-    asked = _products(x[graph.targets.node], graph.targets, weight @ query)
-    scores = functional.leaky_relu(asked[graph.targets.pair] + (products @ key)[graph.sources.pair], slope)
+    products = _products(x.index_select(0, graph.sources.node), graph.sources, weight)
+    asked = _products(x.index_select(0, graph.targets.node), graph.targets, weight @ query)
+    both = asked.index_select(0, graph.targets.pair) + (products @ key).index_select(0, graph.sources.pair)
+    scores = functional.leaky_relu(both, slope)
     weights = edge_softmax(graph.first, scores)
     parts = products.view(len(products), heads, wide // heads).unbind(1)
     each = [
@@ -255,8 +256,8 @@ def hgt(
     heads, width = query.shape[1:]
     sources = graph.sources
     scaled = key_weight * (prior / width**0.5)[:, :, None, None]
-    keys = _products_of_heads(key.transpose(0, 1)[:, sources.node], sources, scaled)
-    values = _products_of_heads(value.transpose(0, 1)[:, sources.node], sources, value_weight)
+    keys = _products_of_heads(key.transpose(0, 1).index_select(1, sources.node), sources, scaled)
+    values = _products_of_heads(value.transpose(0, 1).index_select(1, sources.node), sources, value_weight)
     queries = query.transpose(0, 1).contiguous()
     scores = torch.stack([entries(graph.first, sources.pair, queries[h], keys[h]) for h in range(heads)], 1)
     weights = edge_softmax(graph.first, scores)
@@ -289,9 +290,11 @@ def _check_hgt(
 
 def _products_of_heads(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
     """Multiply the rows (heads, pairs, width) of each relation by its weights."""
-    spans = zip(ends.begins, ends.begins[1:], strict=False)
-    parts = [rows[:, a:b] @ weight[r] for r, (a, b) in enumerate(spans) if a < b]
-    return torch.cat(parts, 1) if parts else rows[:, :0]
+    parts = [
+        part @ one
+        for part, one in zip(torch.split_with_sizes(rows, ends.sizes, 1), weight.unbind(), strict=True)
+    ]
+    return torch.cat(parts, 1)
 
 
 def _check_layer(name: str, x: _Tensor, graph: RelationalGraph, weight: _Tensor) -> None:
@@ -321,7 +324,9 @@ def _sums_first(graph: RelationalGraph, weight: _Tensor) -> bool:
 
 
 def _products(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
-    """Multiply the rows of each relation by its weights."""
-    spans = zip(ends.begins, ends.begins[1:], strict=False)
-    parts = [rows[a:b] @ weight[r] for r, (a, b) in enumerate(spans) if a < b]
-    return torch.cat(parts) if parts else rows.new_zeros(0, weight.shape[2])
+    """Multiply the rows of each relation by its weights.
+
+    They are split, and the weights unbound: gradients of slices would each be as large as all rows.
+    """
+    parts = zip(torch.split_with_sizes(rows, ends.sizes), weight.unbind(), strict=True)
+    return torch.cat([part @ one for part, one in parts])

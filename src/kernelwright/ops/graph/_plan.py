@@ -95,8 +95,8 @@ class Ends:
         self.node = pairs % max(1, nodes)
         """(pairs,): the node of each."""
         relation = pairs // max(1, nodes)
-        self.begins = [int(i) for i in _first(relation, relations)]
-        """Where the pairs of each relation begin, and where the last ends."""
+        self.sizes = [int(i) for i in torch.bincount(relation, minlength=relations)]
+        """How many pairs each relation has."""
 
 
 def _first(sorted_keys: _Tensor, count: int) -> _Tensor:

@@ -118,15 +118,17 @@ def _sizes(x: T, codes: T, *rest: Any) -> tuple[int, ...]:
 
 
 def _planes(x: T, *arguments: Any) -> int:
-    """Return the bytes that an activation is multiplied as."""
-    return 1 if arguments[8] else 2 if x.dtype is torch.bfloat16 else 3
+    """Return the bytes that an activation is multiplied as; 4 for one, where codes are not of 4 or 8 bits."""
+    if arguments[8]:
+        return 1 if arguments[0].shape[3] % 4 == 0 else 4
+    return 2 if x.dtype is torch.bfloat16 else 3
 
 
 _linear = Op(
     "lowbit_linear(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? minima, Tensor? bias, int exponent, "
     "int group, int zero, bool int8, int outputs) -> Tensor",
     reference=reference.linear, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
-    gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes), parts=Parts("KW_PLANES", (1, 2, 3), _planes),
+    gradient=(_keep, _backward), tuning=Tuning("lowbit", _sizes), parts=Parts("KW_PLANES", (1, 2, 3, 4), _planes),
 )  # fmt: skip
 
 

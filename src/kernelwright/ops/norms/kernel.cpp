@@ -234,7 +234,10 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group(const Groups<T>&
   }
 }
 
-template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const Groups<T>& c, int64_t it) {
+constexpr int64_t kHeld = int64_t(1) << 20;  // elements of a group whose gradients before silu wait in a cache
+
+// `held`: room for the gradients of a group before silu, or none: then they are made again, an exponential and a division each.
+template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const Groups<T>& c, int64_t it, float* held) {
   const int64_t n = c.in_group() * c.inner, first = it % c.groups * c.in_group();
   const T *from = c.x + it * n, *g = c.g + it * n;
   T* to = c.out + it * n;
@@ -254,6 +257,7 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const G
     in_runs({k * c.inner, (k + 1) * c.inner}, [&](int64_t i, auto lanes, int u) KW_INLINED {
       F normed;
       const F m = moved(i, weight, bias, normed, lanes);
+      if (SILU && held) store(held + i, m, lanes);
       straight.add(u, m, lanes), along.add(u, m * normed, lanes);
     }, straight, along);
     biases[k] = straight.value()[0], weights[k] = along.value()[0];
@@ -265,8 +269,9 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const G
     const F weight = splat(c.weight[first + k]), bias = splat(c.bias[first + k]);
     sweep_lines<STREAM, kUnroll>(to, k * c.inner, (k + 1) * c.inner, [&](int64_t i, auto lanes, int) KW_INLINED {
       ask(from + i, next), ask(g + i, next);
-      F normed;
-      const F m = moved(i, weight, bias, normed, lanes);
+      F normed, m;
+      if (SILU && held) m = load(held + i, lanes), normed = (load(from + i, lanes) - s.mean) * s.scale;
+      else m = moved(i, weight, bias, normed, lanes);
       write<STREAM>(to + i, (m * weight - mean - normed * tilt) * s.scale, lanes);
     });
   }
@@ -277,8 +282,11 @@ template <bool GRADIENT, class T> void group_rows(const Groups<T>& c, bool with_
   ask_large_pages(c.out, elements * int64_t(sizeof(T)));
   const auto run = [&](auto silu, auto streamed) {
     in_shares(c.items * c.groups, elements, 1, [&](int64_t begin, int64_t end) {
+      const int64_t n = c.in_group() * c.inner;
+      const bool holds = GRADIENT && silu.value && n <= kHeld;
+      const std::unique_ptr<float[]> held(holds ? new float[static_cast<size_t>(n)] : nullptr);
       for (int64_t it = begin; it < end; ++it)
-        if constexpr (GRADIENT) group_gradient<silu.value, streamed.value>(c, it);
+        if constexpr (GRADIENT) group_gradient<silu.value, streamed.value>(c, it, held.get());
         else group<silu.value, streamed.value>(c, it);
     });
   };

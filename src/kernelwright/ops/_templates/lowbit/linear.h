@@ -10,11 +10,14 @@
 
 namespace kw {
 
-// A build may be for activations of so many bytes alone (`Parts` of the op): 1 where they are quantised, 2, or 3.
+// A build may be for activations of so many bytes alone (`Parts` of the op): 2, 3, or 1 where they are quantised, and then
+// for codes of 4 and 8 bits (1) or of others (4).
 #ifdef KW_PLANES
-constexpr bool has_planes(int count) { return count == KW_PLANES; }
+constexpr bool has_planes(int count) { return count == (KW_PLANES == 4 ? 1 : KW_PLANES); }
+constexpr bool has_bits(int bits) { return KW_PLANES == 2 || KW_PLANES == 3 || (bits % 4 == 0) == (KW_PLANES == 1); }
 #else
 constexpr bool has_planes(int) { return true; }
+constexpr bool has_bits(int) { return true; }
 #endif
 
 constexpr int64_t kStretch = 8;       // tiles that are expanded at once: 16 KiB
@@ -161,7 +164,8 @@ template <int P> bool by_integers(const LowBit& w, const Rows& x) {
     count = even(count);
     const auto as_they_lie = [&](auto bits, auto looks) {
       constexpr bool kLess128 = bits.value == 8 && P == 1 && kDotLess128;
-      integer_rows<bits.value, P, looks.value, kLess128>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0,
+      if constexpr (!has_bits(bits.value)) KW_UNSUPPORTED("this build is for other codes");
+      else integer_rows<bits.value, P, looks.value, kLess128>(bytes, first, count, w.tile(p, 0), g, table, unit, p, 0,
                                                          bytes.blocks, sums);
     };
 #if KW_TILES
