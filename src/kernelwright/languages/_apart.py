@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..records import Candidate, SourceFile, content_key
+from ._cache import keep_newest
 from ._process import Finished, run_tool
 
 _OBJECT, _SAID = "unit.o", "said.txt"
@@ -112,14 +113,5 @@ def link(
         return failed or Finished(-9, "", timed_out=True, time_s=0.0)
     command = [*how.command, *(str(made) for made, _ in results), "-o", library, *linked]
     done = run_tool(command, deadline_s=left_s, folder=folder, closed=True, readable=[how.home])
-    _sweep(how.home)
+    keep_newest(how.home, _KEPT)
     return replace(done, output="".join(each.output for _, each in results) + done.output)
-
-
-def _sweep(home: Path) -> None:
-    """Keep the most recently used."""
-    entries = [entry for entry in home.glob("[!.]*") if entry.is_dir()]
-    if len(entries) <= _KEPT:
-        return
-    for entry in sorted(entries, key=lambda e: e.stat().st_mtime, reverse=True)[_KEPT // 2 :]:
-        shutil.rmtree(entry, ignore_errors=True)
