@@ -53,6 +53,8 @@ class Apart:
             done = self._compile(file, made.parent)
             if done.returncode != 0 or done.timed_out:
                 return made, done
+            if not made.is_file():
+                return made, replace(done, returncode=1, output=f"{made} cannot be written\n{done.output}")
         with contextlib.suppress(OSError):
             os.utime(made.parent)
         return made, Finished(0, (made.parent / _SAID).read_text(), timed_out=False, time_s=0.0)
