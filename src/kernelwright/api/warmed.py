@@ -1,7 +1,5 @@
 """Starts what workers are forked from before anything of torch is imported here, so that both import it at once."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -11,15 +9,13 @@ from ..system.landlock import gpu_paths
 
 __all__ = ["warmed"]
 
-_AHEAD = (sys.executable, "-P", "-m", "kernelwright.executor.ahead")
-
 
 @contextmanager
 def warmed(language: str = "", candidate: str = "") -> Iterator[Zygotes]:
     """Yield what `judge` and `judging` fork workers from; enter it before `api.judge` is imported.
 
     Args:
-        language: That of the candidates, where it is known: for `cuda` a process builds the executor meanwhile, once.
+        language: That of the candidates, where it is known: for `cuda` the executor is built meanwhile, once.
         candidate: The first of them, where it is a file: its extensions are built meanwhile too.
 
     Example:
@@ -33,8 +29,9 @@ def warmed(language: str = "", candidate: str = "") -> Iterator[Zygotes]:
             yield zygotes
 
 
-def _building(language: str, candidate: str) -> AbstractContextManager[object]:
+def _building(language: str, candidate: str) -> AbstractContextManager[None]:
     if language != "cuda" or gpu_paths():
         return nullcontext()
-    nowhere = subprocess.DEVNULL
-    return subprocess.Popen([*_AHEAD, candidate], stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    from ..executor.ahead import building
+
+    return building(candidate)
