@@ -87,6 +87,8 @@ def _mark(row: dict[str, Any], rates: Rates | None) -> Mark | None:
         return Mark(
             "lowbit", op, f"{row['size']} {row['place']}", row["dtype"], min(row["ratio"].values()), reached
         )
+    if "flag" in row:  # `benchmarks.ops.flags` compares a kernel with itself
+        return None
     if not row.keys() >= {"family", "op", "ratio", "times_us"} or row["op"] == "adamw bytes":
         return None
     op = "masks" if row["op"].startswith("mask ") else row["op"]

@@ -13,6 +13,7 @@ MASK = ROW | {"family": "attention", "op": "mask causal", "size": "1x8x2048x64",
 ROWS = (
     ROW, ROW | {"size": "1x4096", "ratio": 0.5}, ROW | {"threads": 2, "ratio": 0.1}, ROW | {"op": "adamw bytes"},
     MASK, MASK | {"op": "mask full", "ratio": 3.0}, {"problem": "bilinear", "threads": 1},
+    ROW | {"flag": "-O3", "size": "8x8"},
     {"layer": "fine", "tokens": 4, "dtype": "bfloat16", "threads": 1, "ratio": {"loop": 2.8, "compile": 3.0}},
     {"weights": "int4", "activations": "float", "size": "1x64x64", "place": "memory", "dtype": "float32", "threads": 1,
      "ratio": {"openvino": 1.5}, "of_bound": 0.9},

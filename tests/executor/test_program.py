@@ -183,6 +183,19 @@ def test_what_loads_the_driver_when_it_runs_is_refused_by_line():
         load_program(source)
 
 
+def test_ranges_for_profilers_are_marked_and_load_nothing():
+    """CUB includes NVTX, whose header calls `dlopen` where a profiler is asked for."""
+    source = (
+        "#include <nvtx3/nvToolsExt.h>\n__global__ void k(int* x) { *x = 7; }\n"
+        'extern "C" int go(int* x) {\n  nvtxRangePushA("k");\n  k<<<1, 1>>>(x);\n  nvtxRangePop();\n  return 0;\n}'
+    )
+    out = np.zeros(1, np.int32)
+    assert load_program(source).call("go", out) == 0 and out[0] == 7
+    hidden = source.replace("  nvtxRangePop();", '  dlopen("libcuda.so.1", RTLD_NOW);')
+    with pytest.raises(InputError, match=r"not executed: dlopen at kernel\.cu:7"):
+        load_program(f"#include <dlfcn.h>\n{hidden}")
+
+
 def test_kernels_that_are_not_executed_are_refused_by_instruction():
     source = (
         '__global__ void k(int* x) { asm volatile("brkpt;"); }\n'

@@ -128,3 +128,21 @@ def test_the_least_used_objects_go(fresh, monkeypatch):
         value(fresh, candidate(more=str(more)))
     assert len(list((fresh.cache / "builds" / "objects").glob("[!.]*"))) <= 4
     assert value(fresh, candidate(more="1")) == 11.0
+
+
+def test_a_cache_that_takes_no_object_is_told(fresh, monkeypatch):
+    monkeypatch.setattr(Path, "rename", refused_rename)
+    build = Cpp(fresh).compile(Cpp(fresh).compiler(), candidate(), written(fresh, candidate()), 60.0)
+    assert build.status is BuildStatus.FAILED and "unit.o cannot be written" in build.diagnostics
+
+
+def refused_rename(path, target):
+    raise OSError(28, "No space left on device")
+
+
+def written(settings, asked):
+    folder = settings.cache / "here"
+    folder.mkdir(parents=True)
+    for source in asked.sources:
+        (folder / source.path).write_text(source.text)
+    return folder

@@ -8,7 +8,8 @@ PTX, which the library carries. Host code is run in this process: give it source
 
 Covers: `<<<>>>`, cudaLaunchKernel(Ex), memory, symbols, streams, events, attributes, occupancy of CUDA's runtime.
 Does not cover: what `host/cudart.cpp` does not define (graphs, textures, IPC), the driver's API, vendor libraries. They
-are refused by name and line when it is built, and `dlopen`, by which a program would load the driver, too.
+are refused by name and line when it is built, and `dlopen`, by which a program would load the driver, too;
+NVTX, which CUB includes, loads a profiler only where one is asked for.
 """
 
 import ctypes
@@ -35,6 +36,8 @@ _VENDOR: Final = re.compile(
 )
 _LOADS: Final = ("dlopen", "dlmopen")
 """What host code loads the driver by, or what else is not here, when it runs."""
+_NVTX: Final = b"NVTX_INJECTION64_PATH"
+"""In a library whose sources include NVTX, as CUB's do: it loads a profiler, if this variable names one."""
 _NEWEST: Final = re.compile(
     r"wgmma|setmaxnreg|cp\.async\.bulk|tensormap|CUtensorMap|fence\.proxy|cluster|barrier_arrive_tx"
 )
@@ -147,7 +150,11 @@ def unknown_calls(library: Path, sources: Mapping[str, str]) -> str:
     """
     known = _cudart.functions()
     named = imported_names(library)
-    missing = sorted(n for n in named if (_VENDOR.match(n) and n not in known) or n in _LOADS)
+    by_header = _NVTX in library.read_bytes() and not any(
+        word in t for t in sources.values() for word in _LOADS
+    )
+    loads = () if by_header else _LOADS
+    missing = sorted(n for n in named if (_VENDOR.match(n) and n not in known) or n in loads)
     if not missing:
         return ""
     return "not executed: " + ", ".join(f"{name}{_place_of(name, sources)}" for name in missing)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..records import Candidate, SourceFile, content_key
+from ._cache import keep_newest
 from ._process import Finished, run_tool
 
 _OBJECT, _SAID = "unit.o", "said.txt"
@@ -52,6 +53,8 @@ class Apart:
             done = self._compile(file, made.parent)
             if done.returncode != 0 or done.timed_out:
                 return made, done
+            if not made.is_file():
+                return made, replace(done, returncode=1, output=f"{made} cannot be written\n{done.output}")
         with contextlib.suppress(OSError):
             os.utime(made.parent)
         return made, Finished(0, (made.parent / _SAID).read_text(), timed_out=False, time_s=0.0)
@@ -112,14 +115,5 @@ def link(
         return failed or Finished(-9, "", timed_out=True, time_s=0.0)
     command = [*how.command, *(str(made) for made, _ in results), "-o", library, *linked]
     done = run_tool(command, deadline_s=left_s, folder=folder, closed=True, readable=[how.home])
-    _sweep(how.home)
+    keep_newest(how.home, _KEPT)
     return replace(done, output="".join(each.output for _, each in results) + done.output)
-
-
-def _sweep(home: Path) -> None:
-    """Keep the most recently used."""
-    entries = [entry for entry in home.glob("[!.]*") if entry.is_dir()]
-    if len(entries) <= _KEPT:
-        return
-    for entry in sorted(entries, key=lambda e: e.stat().st_mtime, reverse=True)[_KEPT // 2 :]:
-        shutil.rmtree(entry, ignore_errors=True)

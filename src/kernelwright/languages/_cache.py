@@ -58,6 +58,21 @@ def is_cached(cache: Path, candidate: Candidate, toolchain: str) -> bool:
     return known is not None and known.status is BuildStatus.OK
 
 
+def keep_newest(home: Path, kept: int) -> None:
+    """Remove the entries of a folder but the most recently used."""
+    entries = list(home.glob("[!.]*"))
+    if len(entries) > kept:
+        for entry in sorted(entries, key=_used, reverse=True)[kept:]:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _used(entry: Path) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:  # another process has removed it
+        return 0.0
+
+
 def write_sources(candidate: Candidate, folder: Path) -> list[Path]:
     """Write the candidate's files under `folder` and return their paths, in the candidate's order.
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..records import Candidate, SourceFile, content_key
+from ._cache import keep_newest
 from ._process import run_tool
 
 PRECOMPILED = "header.gch"
@@ -106,7 +107,7 @@ def _made(
                 scratch.rename(entry)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        _sweep(home)
+        keep_newest(home, _KEPT)
     with contextlib.suppress(OSError):
         os.utime(entry)
     return made if made.is_file() else None
@@ -123,10 +124,3 @@ def _is_of_others(word: str, texts: str) -> bool:
     """
     name = word.removeprefix("-D").partition("=")[0]
     return word.startswith("-DKW_") and not re.search(rf"\b{re.escape(name)}\b", texts)
-
-
-def _sweep(home: Path) -> None:
-    """Keep the most recently used."""
-    entries = sorted(home.glob("[!.]*"), key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for entry in entries[_KEPT:]:
-        shutil.rmtree(entry, ignore_errors=True)

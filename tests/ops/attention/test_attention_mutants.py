@@ -49,7 +49,7 @@ DECODE = {
     "tails not masked": ("x = keep(lanes, x, splat(-kInf));", "x = keep(lanes, x, x);"),
 }
 QUANTIZED = {
-    "values not scaled": ("v.scales ? x * load(rows.v_scale + n, Full{}) : x", "x"),
+    "values not scaled": ("v.scales ? rows.v_scale : nullptr", "nullptr"),
     "the scale of the first head": (
         "rows.k_scale[n] = k.scales[at + n * s.groups]",
         "rows.k_scale[n] = k.scales[at - g + n * s.groups]",

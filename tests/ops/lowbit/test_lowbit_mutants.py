@@ -6,8 +6,8 @@ from tests.ops.mutants import verdicts
 MUTANTS = {
     "halves of a byte swapped": ("S * (j / S) - At", "S * (8 / S - 1 - j / S) - At"),
     "scales of the next group": (
-        "at = (panel * count + group) * kPanel",
-        "at = (panel * count + std::min(group + 1, count - 1)) * kPanel",
+        "first = (panel * count + group) * kPanel",
+        "first = (panel * count + std::min(group + 1, count - 1)) * kPanel",
     ),
     "zero points forgotten": ("splat<M>(-x.sums.data", "splat<M>(0 * x.sums.data"),
     "the lowest byte lost": (
@@ -15,8 +15,8 @@ MUTANTS = {
         "splat(256.0f), p ? from_integers(acc[r][p][v]) : F{}",
     ),
     "the last output left out": (
-        "put(n, at, Part{static_cast<int>(w.outputs - n)})",
-        "put(n, at, Part{static_cast<int>(w.outputs - n - 1)})",
+        "put(n, Part{static_cast<int>(width - n)})",
+        "put(n, Part{static_cast<int>(width - n - 1)})",
     ),
 }  # fmt: skip
 
