@@ -11,6 +11,7 @@ one compilation serves all masks. Keys that are paged or int8 are gathered and w
 import importlib.util
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -143,13 +144,14 @@ def openvino(q: T, k: T, v: T, *, causal: bool) -> Call:
     request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
     for i, t in enumerate((q, k, v)):
         request.set_input_tensor(i, ov.Tensor(t.numpy(), shared_memory=True))
+    return partial(_inferred, request, (q, k, v))
 
-    def call() -> T:
-        request.infer()
-        return torch.from_numpy(request.get_output_tensor().data)
 
-    call.kept = (q, k, v)  # type: ignore[attr-defined]  # it reads them where they lie
-    return call
+def _inferred(request: Any, read: tuple[T, T, T]) -> T:
+    """Run a request that reads these tensors where they lie, so that they must be kept as long as it is."""
+    del read
+    request.infer()
+    return torch.from_numpy(request.get_output_tensor().data)
 
 
 def of_sizes(only: str, dtype: torch.dtype) -> Iterator[Case]:

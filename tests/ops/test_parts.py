@@ -5,6 +5,7 @@ import torch
 
 from kernelwright import ops
 from kernelwright.ops import attention, conv, lowbit
+from kernelwright.ops._core import op as op_module
 from kernelwright.ops._core import unremembered
 from kernelwright.records import Build, BuildStatus
 
@@ -87,3 +88,17 @@ def test_the_judge_takes_all_parts_at_once(family):
     op = split(family)
     assert not any(op.parts.macro in flag for flag in op.kernel.candidate(op.name).flags)
     assert any(op.parts.macro in source.text for source in op.kernel.sources)
+
+
+def test_what_is_remembered_of_one_part_stays_when_another_is_loaded(monkeypatch):
+    op, made = split("conv"), []
+    monkeypatch.setattr(op, "_entries", {})
+    monkeypatch.setattr(op, "_addresses", {})
+    monkeypatch.setattr(op, "_served", None)
+    monkeypatch.setattr(op.kernel, "function", lambda symbol, part="": part)
+    monkeypatch.setattr(op.kernel, "address", lambda symbol, part="": 1)
+    monkeypatch.setattr(op_module, "served_calls", lambda: lambda _: made.append(object()) or made[-1])
+    op._load("-DKW_BY_CHANNEL=0")
+    first = op._served
+    op._load("-DKW_BY_CHANNEL=1")
+    assert op._served is first is made[0] and len(op._entries) == 2

@@ -223,7 +223,8 @@ class Op:
         entry = self.kernel.function(self.name, part)
         if entry is not None:
             made = served_calls()
-            self._served = made(self._differentiable) if made else None
+            if made and self._served is None:  # what it remembers of other parts stays
+                self._served = made(self._differentiable)
             self._entries[part] = entry
             self._addresses[part] = self.kernel.address(self.name, part) if made else 0
         return entry

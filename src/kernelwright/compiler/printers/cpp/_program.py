@@ -81,18 +81,24 @@ class Printer:
         steps = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         return [s for s in steps if self.functions[s.name] == s.name]
 
+    @cached_property
+    def _printed(self) -> dict[str, list[str]]:
+        """The lines of each kernel's function, by the kernel's name."""
+        return {s.name: self._function(s) for s in self.kernels}
+
     def _apart(self) -> list[list[Kernel | Contraction]]:
         """Group the kernels that get files of their own: a product one each, the others as many as fill one."""
         if len(self.kernels) == 1:
             return []
-        slow = [s for s in self.kernels if self._is_slow(s)]
-        full, group = list[list[Kernel | Contraction]](), list[Kernel | Contraction]()
-        for step in (s for s in self.kernels if s not in slow):
+        slow = [[s] for s in self.kernels if self._is_slow(s)]
+        full, group, size = list[list[Kernel | Contraction]](), list[Kernel | Contraction](), 0
+        for step in (s for s in self.kernels if not self._is_slow(s)):
             group.append(step)
-            if sum(len(line) for s in group for line in self._function(s)) > _FULL_FILE:
+            size += sum(map(len, self._printed[step.name]))
+            if size > _FULL_FILE:
                 full.append(group)
-                group = []
-        return [*([s] for s in slow), *full]
+                group, size = [], 0
+        return [*slow, *full]
 
     def _is_slow(self, step: Kernel | Contraction) -> bool:
         return any(map(is_tiled, products([step]))) or (isinstance(step, Kernel) and bool(step.gradients))
@@ -123,7 +129,7 @@ class Printer:
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread",
             "",
         ]
-        kernels = [line for step in steps for line in (*self._function(step), "")]
+        kernels = [line for step in steps for line in (*self._printed[step.name], "")]
         end = ["}  // namespace", ""]
         return [
             *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers(steps)),
