@@ -32,6 +32,22 @@ extern "C" { alignas(4096) char zeroed[8 * 4096]; }
 """
 
 
+CALLER = r"""
+#include <cstdio>
+#include <dlfcn.h>
+int main(int, char** argv) {
+  void* library = dlopen(argv[1], RTLD_NOW);
+  char name[64];
+  while (scanf("%63s", name) == 1) {
+    reinterpret_cast<void (*)()>(dlsym(library, name))();
+    puts(name);
+    fflush(stdout);
+  }
+}
+"""
+"""A process whose heap holds little else: what others freed may lead anywhere."""
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
@@ -48,18 +64,22 @@ def library(tmp_path_factory):
 def test_a_block_that_a_call_changes_is_seen_unless_its_address_is_disguised(
     library, function, blocks
 ) -> None:
-    path, loaded = library
-    call, spans = getattr(loaded, function), writable_spans(path)
+    path, _ = library
+    program, source = path.with_name("caller"), path.with_name("caller.cpp")
+    source.write_text(CALLER)
+    subprocess.run(["g++", source, "-o", program, "-ldl"], check=True)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program, path], stdin=pipe, stdout=pipe, text=True, bufsize=1) as caller:
 
-    def look():
-        static = library_memory(os.getpid(), path.name, spans)
-        assert static
-        return reached_blocks(os.getpid(), [static])
+        def look_after_a_call():
+            caller.stdin.write(f"{function}\n")
+            assert caller.stdout.readline() == f"{function}\n"
+            static = library_memory(caller.pid, path.name, writable_spans(path))
+            assert static
+            return reached_blocks(caller.pid, [static])
 
-    call()
-    before = look()
-    call()
-    after = look()
+        before, after = look_after_a_call(), look_after_a_call()
+        caller.stdin.close()
     assert 5 <= len(before) < 20  # not the whole heap either
     assert sum(map(len, before.values())) > 8 << 20
     assert sum(after.get(address) != content for address, content in before.items()) == blocks

@@ -8,8 +8,14 @@ from torch import Tensor
 
 from ..records import TensorSpec
 
-_end_after = ctypes.CDLL(None).sbrk
+_libc = ctypes.CDLL(None)
+_end_after, _allocate, _free = _libc.sbrk, _libc.malloc, _libc.free
 _end_after.argtypes, _end_after.restype = (ctypes.c_ssize_t,), ctypes.c_void_p
+_allocate.argtypes, _allocate.restype = (ctypes.c_size_t,), ctypes.c_void_p
+_free.argtypes = (ctypes.c_void_p,)
+_ALIGNED_BYTES = 64 + 32 + 16
+"""What glibc looks for beyond a block's size when torch asks for one at a multiple of 64 bytes: that, its least block
+before the block, and the header."""
 _POISON = 0xFF
 _MOST_BLOCKS, _MOST_BYTES = 9, 256 << 20
 """How many blocks of an output's size are there for calls to come."""
@@ -48,10 +54,26 @@ class Heap:
             dtype = getattr(torch, spec.dtype)
             held = max(1, math.prod(spec.shape) * dtype.itemsize)
             count = 1 + min(_MOST_BLOCKS - 1, _MOST_BYTES // held)
-            blocks = [torch.empty(spec.shape, dtype=dtype, device=device) for _ in range(count)]
-            end = _end_after(0)
-            if device == "cpu" and held in self._ends and self._ends[held] == end:
-                count = max(_LEAST_POISONED, min(count, _POISONED_BYTES // held))
-            self._ends[held] = end
-            for block in blocks[:count]:
+            if device == "cpu":
+                self._poison(held, count)
+                continue
+            for block in [torch.empty(spec.shape, dtype=dtype, device=device) for _ in range(count)]:
                 poison(block)
+
+    def _poison(self, held: int, count: int) -> None:
+        """Poison bytes of the process's own heap.
+
+        Nothing else is allocated between the blocks, nor left of aligning them: a small block that stays there keeps
+        them apart when they are freed, an aligned block does not fit where just as large a one was, and outputs come
+        from pages never written.
+        """
+        sought = held + _ALIGNED_BYTES
+        blocks = list(filter(None, [_allocate(sought) for _ in range(count)]))
+        end = _end_after(0)
+        if self._ends.get(held) == end:
+            count = max(_LEAST_POISONED, min(count, _POISONED_BYTES // held))
+        self._ends[held] = end
+        for block in blocks[:count]:
+            ctypes.memset(block, _POISON, sought)
+        for block in blocks:
+            _free(block)
