@@ -9,6 +9,7 @@ from kernelwright.api import recheck as rechecking
 from kernelwright.api.recheck import recheck
 from kernelwright.cli import main
 from kernelwright.deploy import Claim, Specialisation, package
+from kernelwright.devices import Device
 from kernelwright.errors import InputError
 from kernelwright.records import (
     Build,
@@ -19,6 +20,7 @@ from kernelwright.records import (
     Evaluation,
     SourceFile,
     Split,
+    Task,
 )
 from kernelwright.search.evaluation import acceptance
 from kernelwright.tasks import load_task
@@ -46,11 +48,13 @@ LATE = (
 )
 
 
-def exported(folder: Path, text: str) -> Path:
+def exported(folder: Path, text: str, against: dict[str, float] | None = None) -> Path:
     (folder / "task.py").write_text(TASK)
     task = load_task(str(folder / "task.py"))
     candidate = Candidate(sources=(SourceFile(path="k.py", text=text),), language="torch", entry="k.py:run")
-    decision = Decision(candidate=candidate.key, status=DecisionStatus.IMPROVED, reason="planted")
+    decision = Decision(
+        candidate=candidate.key, status=DecisionStatus.IMPROVED, reason="planted", against=against or {}
+    )  # fmt: skip
     evaluation = Evaluation(candidate=candidate, build=Build(status=BuildStatus.OK), decision=decision)
     searched = task.split(Split.SEARCH)
     claim = Claim(
@@ -93,6 +97,22 @@ def test_what_was_changed_since_it_was_judged_is_not_judged(tmp_path: Path) -> N
     file.write_text(LATE)
     with pytest.raises(InputError, match="not what was judged"):
         recheck(package)
+
+
+@pytest.mark.parametrize(("asked", "beaten"), [((), ("compile", "eager")), (("eager",), ("eager",))])
+def test_a_kernel_is_held_to_the_forms_of_its_claim(
+    tmp_path: Path, asked: tuple[str, ...], beaten: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[str, ...]] = []
+
+    def stop(task: Task, device: Device, baselines: tuple[str, ...]) -> None:
+        found.append(tuple(baselines))
+        raise InputError("seen")
+
+    monkeypatch.setattr(rechecking, "judging_options", stop)
+    with pytest.raises(InputError, match="seen"):
+        recheck(exported(tmp_path, RIGHT, {"compile": 1.2, "eager": 1.4}), baselines=asked)
+    assert found == [beaten]
 
 
 @pytest.mark.parametrize("missing", ["claim.json", "judged.json"])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.compiler.narrower import EIGHT, FOUR, NO_PAIRS, differing
 from tests.compiler.test_actions import BY_NAME, graph_of
-from tests.compiler.test_products import built
+from tests.compiler.test_products import TILE_MODEL, built
 from tests.compiler.test_weights import drawn, loaded, weighed
 from torch.nn import functional as F
 
@@ -137,6 +137,34 @@ def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(flags):
     library.get_function("several_tiles")(*(x.bfloat16() for x in (denormal, large, bias)), output)
     by_pairs = not flags and "avx512_bf16" in detect("cpu").vector_units
     assert bool((output == 0).all()) == by_pairs, "the instruction counts denormals as zero"
+
+
+@pytest.mark.parametrize("flags", differing({"own": (), "eight": EIGHT}).values(), ids=str)
+def test_the_model_of_the_tile_unit_multiplies_bfloat16_where_tiles_are_whole(flags):
+    """It counts denormals as zero, as does AVX512-BF16, by which it shows on a machine that has not got that either."""
+    states = {case: state_of(case, "bfloat16") for case in CASES}
+    programs = {
+        case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
+        for case, s in states.items()
+    }
+    library, by_unit = built(programs, TILE_MODEL, *NO_PAIRS, *flags), set()
+    for case, state in states.items():
+        inputs = [(x - 0.5).bfloat16() for x in drawn(state.graph)]
+        (wanted,) = interpret(state.origin, [x.double() for x in inputs])
+        output = torch.full(tuple(wanted.shape), float("nan"), dtype=torch.bfloat16)
+        library.get_function(case)(*inputs, output)
+        assert (output - wanted).abs().max() < 2**-7 * max(1, wanted.abs().max()), case
+        small, *others = inputs
+        others = [torch.full_like(x, 2.0**120 if x.dim() > 1 else 0) for x in others]  # a weight or a bias
+        denormal = [torch.full_like(small, 2.0**-130), *others]
+        library.get_function(case)(*denormal, output)
+        if not output.any():
+            by_unit.add(case)
+    whole = {
+        "several_tiles", "long_sums", "apart_by_a_page", "batched", "many_rows", "gated", "many_gated",
+    }  # fmt: skip
+    assert by_unit >= whole
+    assert not by_unit & {"few_rows", "one_row", "two_rows_gated", "whole_rows", "before_and_after"}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -415,3 +443,23 @@ def test_few_rows_walk_weights_once_with_eight_lanes(tmp_path):
     rows, panels = torch.ones(3, 8), torch.ones(8, 32)
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in (rows, panels)]
     assert [first(*pointers, ctypes.c_long(count)) for count in (2, 3)] == ([32, 16] if eight else [8, 8])
+
+
+UNIT = """#include "gemm.h"
+using namespace kw;
+extern "C" void unit(const bfloat16* rows, const bfloat16* panels, long count, float* to) {
+  const auto finish = [=](F sum, int64_t, int64_t m, int64_t n, auto lanes) { store(to + m * 64 + n, sum, lanes); };
+  multiply<Packed<0, 2>>(Shape{1, count, 64, 72, 64}, InPlace{rows, 0, 72}, panels, finish);
+}
+"""
+
+
+@pytest.mark.needs("g++ with AMX")
+def test_products_of_bfloat16_use_the_tile_unit_where_the_processor_may_have_it(tmp_path):
+    (tmp_path / "unit.cpp").write_text(UNIT)
+    folders = (INCLUDE, *(Path(m.__file__).parent for m in (_headers, cpp)), *ffi_includes())
+    command = ["g++", "-std=c++17", "-O0", "-fopenmp", "-S", *(f"-I{f}" for f in folders)]
+    for without, used in {(): True, ("-mno-amx-tile",): False}.items():
+        flags = ("-march=sapphirerapids", *without)
+        subprocess.run([*command, *flags, "unit.cpp", "-o", "unit.s"], cwd=tmp_path, check=True)
+        assert ("tdpbf16ps" in (tmp_path / "unit.s").read_text()) == used

@@ -1,6 +1,7 @@
 """Products in every form: built, run and compared with float64, with tails, views, windows and what is fused."""
 
 import dataclasses
+from importlib.resources import files
 
 import pytest
 import torch
@@ -39,6 +40,8 @@ CASES = {
     "pointwise": (lambda x, w: F.conv2d(x, w), [(2, 5, 9, 7), (7, 5, 1, 1)]),
     "dot": (lambda x, w: torch.einsum("bk,bk->b", x, w), [(3, 130), (3, 130)]),
 }  # fmt: skip
+TILE_MODEL = "-DKW_TILE_MODEL"
+"""Builds for a model of the tile unit (AMX)."""
 TILINGS = {
     "loops": Tiling("loops"),
     "panels": Tiling("panels", depth=32, block=24),
@@ -80,6 +83,9 @@ def built(programs, *flags):
     graph, program = next(iter(programs.values()))
     one = cpp.render(program, graph)
     headers = [s for s in one.sources if s.path.endswith(".h")]
+    if TILE_MODEL in flags:
+        text = (files(cpp.__name__) / "tile_model.h").read_text()
+        headers.append(SourceFile(path="tile_model.h", text=text))
     whole = SourceFile(path="kernel.cpp", text="\n".join(texts))
     candidate = one.model_copy(update={
         "sources": (whole, *headers), "flags": (*one.flags, "-O0", *flags), "style": "destination",

@@ -66,7 +66,7 @@ def recheck(
     Args:
         folder: The package's folder, with `claim.json`.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
-        baselines: Native forms to beat, as for `optimize`.
+        baselines: Native forms to beat, as for `optimize`; by default those that the claim names.
         on_event: Called with each event while it happens.
 
     Raises:
@@ -77,7 +77,7 @@ def recheck(
     used, task = detect(device), judged.task
     usable_languages(tuple({c.language for c in judged.candidates}), used)
     with tempfile.TemporaryDirectory(prefix="kernelwright-recheck-") as made, Store(made) as store:
-        options = judging_options(task, used, baselines)
+        options = judging_options(task, used, baselines or claim.baselines)
         record = store.create_run(task, device=used.fingerprint, budget=Budget(), seed=0, options=options)
         setting, problem = Search.of(store, record, used, on_event), Problem(task)
         with setting.supervised(), open_judge(setting, problem, lambda: bounded(setting, problem)) as judge:

@@ -23,7 +23,7 @@ def recheck(
     Args:
         package: Folder of the package, with its `claim.json`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        baseline: Native form to measure against, as for `optimize`.
+        baseline: Native form to measure against, as for `optimize`. By default those that the claim names.
         common: Flags of every command.
     """
     from ..api.recheck import recheck as judge_again

@@ -43,6 +43,11 @@ class Claim(Record):
     not_tested: tuple[str, ...]
     """What nobody should conclude from this sheet."""
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The native forms that the kernels were timed against."""
+        return tuple(dict.fromkeys(name for d in self.decisions for name in d.against))
+
     def to_markdown(self) -> str:
         """Render the sheet for people."""
         rows = [

@@ -30,6 +30,7 @@ from ._statements import Body
 
 _FULL_FILE = 40_000
 """Characters of kernels that fill a file: compiling them takes ten times as long as beginning another file does."""
+_PACKED = ("tile_unit.h", "tile_kernel.h", "gemm.h")
 _TURNED = ("pixels.h", "channels_last.h", "winograd_panels.h")
 
 
@@ -107,14 +108,14 @@ class Printer:
         """Name the headers that a file of these kernels includes, first the one that every file begins with."""
         found = list(products(steps)) if self.style.lanes else []
         forms = {
-            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "blocks.h", "convolution.h"),
+            "winograd": ("winograd.h",), "packed": _PACKED, "convolve": ("pixels.h", "blocks.h", "convolution.h"),
             "channels-last": _TURNED[:2], **dict.fromkeys(WINOGRAD_PANELS, _TURNED),
-            "online": ("gemm.h", "attention.h"),
+            "online": (*_PACKED, "attention.h"),
         }  # fmt: skip
         differentiated = [s for s in steps if isinstance(s, Kernel) and s.gradients and self.style.lanes]
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
-        further |= dict.fromkeys(("gemm.h", "attention.h", "attention_gradient.h") if differentiated else ())
+        further |= dict.fromkeys((*_PACKED, "attention.h", "attention_gradient.h") if differentiated else ())
         return (
             ("tiles.h", "micro_kernel.h", "contraction.h", *further)
             if further or any(map(is_tiled, found))

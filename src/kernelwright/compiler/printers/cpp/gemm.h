@@ -7,6 +7,7 @@
 // of some depth: both stream through the second cache at less than what it delivers. Where it has six, columns do.
 #pragma once
 #include "contraction.h"
+#include "tile_kernel.h"
 
 namespace kw {
 
@@ -19,7 +20,6 @@ template <class T> InPlace(const T*, int64_t, int64_t) -> InPlace<T>;
 template <class T> constexpr bool is_in_place = false;
 template <class T> constexpr bool is_in_place<InPlace<T>> = true;
 
-constexpr int64_t kChain = 512;                // inner elements that one register sums; a whole number of lines
 // Of columns that several tiles of rows multiply: elements that stay in the first cache for so many rows. A tile of six rows
 // takes a line of columns every six cycles.
 constexpr bool kDeepTiles = W == 8;
@@ -117,8 +117,9 @@ template <class P, class T, class A> struct PackedProduct {
   }
 
   // Whether several tiles of rows multiply the same columns, so many that rows are laid out for that (`Deep`).
+  static constexpr bool kMayBeDeep = kDeepTiles && P::rows <= W && std::is_same_v<A, float>;
   bool deep(int64_t rows) const {
-    return kDeepTiles && P::rows <= W && rows > P::rows && s.inner >= kLeastDeep && s.columns * P::members >= kManyColumns;
+    return kMayBeDeep && rows > P::rows && s.inner >= kLeastDeep && s.columns * P::members >= kManyColumns;
   }
 
   // Some rows by columns of one panel, by some inner elements, which stay in the first cache, then by the next, which are
@@ -181,6 +182,49 @@ template <class P, class T, class A> struct PackedProduct {
       }
     }
   }
+
+#if KW_TILES
+  // Registers of the tile unit that hold the columns of a tile.
+  static constexpr int kUnits = P::all * int(W) / int(kUnitLanes);
+  static constexpr bool kMayUseUnit =
+      std::is_same_v<A, bfloat16> && std::is_same_v<T, bfloat16> && P::all * W % kUnitLanes == 0 && (kUnits < 2 || kUnits % 2 == 0);
+  bool by_unit() const {
+    return kMayUseUnit && s.rows >= kUnitLeast && s.inner > 0 && s.run % P::columns == 0 && tile_unit_usable();
+  }
+
+  // Rows m to m + count where they lie, by tiles of columns, by the tile unit.
+  template <class Finish>
+  void unit_block(TileShapes& shapes, const InPlace<A>& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
+                  Finish finish) const {
+    constexpr int V = std::min(2, kUnits);
+    constexpr int64_t kLanes = V * kUnitLanes;
+    const A* rows = left.data + b * left.item + m * left.row;
+    const int64_t rest = s.inner % kUnitDeep, most = std::min(count, kUnitBlock);
+    const Temporary<A> ends(rest ? count * kUnitDeep : 0);
+    if (rest) copy_ends(rows + s.inner - rest, left.row, count, rest, ends.data);
+    const Temporary<float> sums(most * P::all * W);
+    for (int64_t j = first; j < last; ++j)
+      for (int64_t begin = 0; begin < count; begin += kUnitBlock) {
+        const int64_t here = std::min(kUnitBlock, count - begin);
+        const int64_t n = j / tiles_of_run() * s.run + j % tiles_of_run() * P::columns;
+        for (int64_t i = 0; i < kUnits / V; ++i) {
+          const int64_t member = i * kLanes / P::columns, within = i * kLanes % P::columns;
+          const Columns<P::columns> columns{columns_of(b, j) + member * s.run + within, P::members * s.run, s.run};
+          unit_rows<V>(shapes, rows + begin * left.row, left.row, here, ends.data + begin * kUnitDeep, columns, s.inner,
+                       sums.data + i * here * kLanes);
+        }
+        for (int64_t r = 0; r < here; ++r)
+          for (int64_t v = 0; v < P::vectors; ++v) {
+            const auto sum = [&](int64_t member) KW_INLINED {
+              const int64_t lane = (member * P::vectors + v) * W;
+              return load(sums.data + lane / kLanes * here * kLanes + r * kLanes + lane % kLanes, Full{});
+            };
+            if constexpr (P::members > 1) finish(sum(0), sum(1), b, m + begin + r, n + v * W, Full{});
+            else finish(sum(0), b, m + begin + r, n + v * W, Full{});
+          }
+      }
+  }
+#endif
 
   // Rows m to m + count where they lie, by tiles of columns, panel after panel, in tiles that are as high as each other.
   template <class Finish>
@@ -280,7 +324,7 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   const bool deep = product.deep((s.rows + blocks - 1) / blocks), moved = !deep && wants_room<A>(s, left);
   const Temporary<A> room(deep ? s.batch * s.rows * s.inner : moved ? s.batch * s.rows * apart_of<A>(s) : 0);
   const Deep d(s, P::columns, (s.rows + blocks - 1) / blocks);
-  if constexpr (kDeepTiles && P::rows <= W)
+  if constexpr (product.kMayBeDeep)
     if (deep) {
 #pragma omp parallel num_threads(threads)
       {
@@ -305,11 +349,23 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
 #pragma omp parallel num_threads(threads)
   {
     const InPlace<A> rows = rows_of<Left, A>(s, left, moved ? room.data : nullptr);
+#if KW_TILES
+    TileShapes shapes;
+    const bool by_unit = product.by_unit();
+#endif
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
       const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;
       const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
-      product.block(rows, b, m, end - m, tiles * group / groups, tiles * (group + 1) / groups, finish);
+      const int64_t first = tiles * group / groups, last = tiles * (group + 1) / groups;
+#if KW_TILES
+      if constexpr (product.kMayUseUnit)
+        if (by_unit) {
+          product.unit_block(shapes, rows, b, m, end - m, first, last, finish);
+          continue;
+        }
+#endif
+      product.block(rows, b, m, end - m, first, last, finish);
     }
   }
 }

@@ -15,7 +15,7 @@ template <class A> struct Step {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) y[v] = load(b + v * apart, lanes);
   }
-  static KW_INLINE F row(const A* a) { return splat(*a); }
+  static KW_INLINE F row(const A* a) { return splat(to_scalar(*a)); }
   static KW_INLINE F add(F sum, F x, F y) { return fma(x, y, sum); }
   template <int V, class Lanes> static KW_INLINE void in_order(F (&)[V], Lanes) {}
 };
@@ -56,9 +56,13 @@ template <> struct Step<bfloat16> {
 };
 // What rows of the left factor are multiplied as, where they lie, by panels of T.
 template <class T> using Multiplied = std::conditional_t<std::is_same_v<T, bfloat16>, bfloat16, float>;
+#elif defined(KW_TILE_MODEL)
+template <class T> using Multiplied = std::conditional_t<std::is_same_v<T, bfloat16>, bfloat16, float>;
 #else
 template <class T> using Multiplied = float;
 #endif
+
+constexpr int64_t kChain = 512;                // inner elements that one register sums; a whole number of lines
 
 // Bytes of a panel between what is read and what is asked for, where many rows are multiplied meanwhile; the machine's own
 // prefetching is faster where few are (a row in the last cache: 112 GB/s alone, 75 to 89 with any distance).
