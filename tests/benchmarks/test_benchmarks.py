@@ -23,6 +23,7 @@ def run(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.needs("no GPU")
+@pytest.mark.long
 def test_the_gpu_script_says_that_there_is_no_gpu() -> None:
     done = run("benchmarks.gpu.library")
     assert done.returncode == 4
@@ -48,6 +49,7 @@ def row(**given: object) -> library.Row:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_was_not_accepted_counts_as_no_gain(tmp_path: Path) -> None:
     assert gain(row()) == 1.0
     assert gain(row(decision="improved")) == 3.0

@@ -152,6 +152,7 @@ def test_registers_come_from_ptxas():
     assert registers_of(ptx, "sm_90", "other") == 0
 
 
+@pytest.mark.long
 def test_an_execution_counts_what_the_model_needs(right):
     x, out = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
     run = right["add"](8, 128, [x, x, out, 1024])

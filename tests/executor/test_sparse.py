@@ -139,7 +139,11 @@ FORMS = {
 """Shape, types and sums; how many sparsity selectors there are."""
 
 
-@pytest.mark.parametrize("form", FORMS, ids=".".join)
+@pytest.mark.parametrize(
+    "form",
+    [pytest.param(f, marks=pytest.mark.long if i % 3 else ()) for i, f in enumerate(FORMS)],
+    ids=".".join,
+)
 def test_every_form_with_every_selector(form):
     ways = [(selector, ordered) for selector in range(FORMS[form]) for ordered in (True, False)]
     run, found, exact = multiplied(form, ways)

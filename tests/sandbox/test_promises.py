@@ -26,6 +26,9 @@ WITHOUT = {
 }
 """Sets of layers by what they lack: a kernel without it, an old one, user namespaces forbidden, inside a container."""
 
+ALWAYS = {"nothing", "Landlock", "what containers forbid", "all"}
+"""Those that each run tries."""
+
 FILES = {
     "files of the judge cannot be read",
     "only the private folder can be written",
@@ -81,7 +84,9 @@ CHOSEN = {
 
 
 @pytest.mark.needs("Landlock")
-@pytest.mark.parametrize("without", WITHOUT)
+@pytest.mark.parametrize(
+    "without", [pytest.param(w, marks=() if w in ALWAYS else pytest.mark.long) for w in WITHOUT]
+)
 def test_a_promise_is_listed_and_kept_or_it_is_neither(without: str) -> None:
     asked, isolation = CHOSEN.get(without, ("landlock", "landlock"))
     found = attacked(without, asked)
