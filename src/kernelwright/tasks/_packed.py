@@ -21,7 +21,7 @@ from math import prod
 import torch
 
 from ..records import PackedWeight, Packing
-from ._scale import scale_of
+from ._scale import may_be_scaled, scale_of
 
 _MOST_AXES = 5
 _MOST_IN_TURN = 8
@@ -170,7 +170,7 @@ def _times(one: torch.Tensor, other: torch.Tensor, *, scaled: bool) -> float:
     begin, there = _first(one), _first(other)
     if torch.equal(_bits(begin), _bits(there)) and torch.equal(_bits(one), _bits(other)):
         return 1.0
-    return scale_of(one, other) if scaled and scale_of(begin, there, fully=False) else 0.0
+    return scale_of(one, other) if scaled and may_be_scaled(begin, there) else 0.0
 
 
 def _first(tensor: torch.Tensor) -> torch.Tensor:
