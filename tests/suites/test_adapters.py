@@ -307,19 +307,20 @@ def test_a_definition_without_workloads_gets_a_small_one(tmp_path):
     text["axes"]["kept"] = {"type": "const", "value": 90}
     text["inputs"] |= {
         "scale": {"shape": None, "dtype": "float32"},
+        "kept": {"shape": None, "dtype": "int64"},
         "ends": {"shape": ["ends"], "dtype": "float32"},
         "table": {"shape": ["rows", "pages"], "dtype": "float32"},
     }
     text |= {
         "constraints": ["ends == rows + 1", "kept <= pages * page"],
-        "reference": "def run(x, w, scale, ends, table):\n    return x * scale\n",
+        "reference": "def run(x, w, scale, kept, ends, table):\n    return x * scale\n",
     }
     (data / problem.file).write_text(json.dumps(text))
     (data / "workloads/scale/scale_n64.jsonl").unlink()
     with setup(suite, data) as given, given.task(problem) as task:
         (workload,) = task.split(Split.SEARCH)
         assert [workload.axes[name] for name in ("rows", "ends", "pages")] == [16, 17, 23]
-        assert [a.value for a in workload.arguments if a.name == "scale"] == [0.125]
+        assert [a.value for a in workload.arguments if a.name in {"scale", "kept"}] == [0.125, 90]
 
 
 class TestSOLExecBench(TestFlashInferBench):

@@ -68,6 +68,8 @@ PADDED = (
 )
 CUT = FORWARD.replace("x, self.w)", "F.pad(x, (0, 1)), self.w)[..., :-5]")
 ONE_BY_ONE = "q, k, v = (x @ w + b for w, b in zip(self.w, self.b))\n        return torch.tanh(q * k) + v"
+SCALED = JOINED.replace("weights.transpose", "(weights FACTOR).transpose")
+UNSCALED = FORWARD.replace("torch.matmul(x, self.w)", "torch.matmul(x, self.w) UNDONE")
 FOLDED = "self.scale = float(weights.abs().max())"
 LAZY = """
 import torch
@@ -142,10 +144,38 @@ def test_a_wrong_kernel_is_refused_in_any_layout(tasks, pool, way, init, forward
 
 
 def test_what_is_no_rearrangement_decides_nothing(tasks, pool):
-    init = JOINED.replace("weights.transpose", "(weights * 2).transpose")
+    init = JOINED.replace("weights.transpose", "(weights * (1 + weights.abs())).transpose")
     verdict = judged(tasks["forward"], pool, MODULE.format(init=init, forward=FORWARD))
     assert verdict.status == "unknown"
     assert "'w' [3, 16, 8]" in said(verdict)
+
+
+@pytest.mark.parametrize(
+    ("way", "factor", "undone"),
+    [
+        ("forward", "* 0.125", "* 8"),
+        ("forward", "* (16**-0.5 * 1.1)", "/ (16**-0.5 * 1.1)"),
+        ("forward", "/ 7 ** 0.5", "* 7**0.5"),
+        (
+            "forward",
+            "* torch.tensor([-1.5, 1, 0.3]).view(3, 1, 1)",
+            "/ torch.tensor([-1.5, 1, 0.3]).view(3, 1, 1)",
+        ),
+        ("backward", "* -1.5", "/ -1.5"),
+    ],
+    ids=["by a power of two", "by any number", "divided", "each by its own", "gradients of scaled"],
+)
+def test_a_right_kernel_may_keep_its_weights_scaled(tasks, pool, way, factor, undone):
+    text = MODULE.format(init=SCALED, forward=UNSCALED).replace("FACTOR", factor).replace("UNDONE", undone)
+    verdict = judged(tasks[way], pool, text)
+    assert verdict.status == "accepted", said(verdict)
+
+
+def test_a_figure_of_scaled_weights_that_goes_stale_is_refused(tasks, pool):
+    stale = f"{UNSCALED} * self.scale / self.w.abs().max() * 1.5".replace("UNDONE", "/ 1.5")
+    text = MODULE.format(init=f"{SCALED}\n        {FOLDED}", forward=stale).replace("FACTOR", "* 1.5")
+    verdict = judged(tasks["forward"], pool, text)
+    assert (verdict.status, verdict.failure) == ("rejected", "correct"), said(verdict)
 
 
 @pytest.mark.parametrize(("spoilt", "status"), [("", "accepted"), (" * 1.01", "rejected")])
@@ -202,6 +232,35 @@ def test_weights_in_turn_split_or_padded_are_found_and_undone():
         assert packed(packing, weights).equal(held[packing.name])
         back = unpacked(packing, packed(packing, other))
         assert all(back[name].equal(other[name]) and back[name].is_contiguous() for name in packing.names)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers_are_found_and_undone(dtype):
+    torch.manual_seed(0)
+    shapes = {"a": (6, 4), "b": (6, 4), "c": (6, 4), "d": (12, 5), "e": (9,), "f": (6,)}
+    weights = {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+    weights["e"][::2], weights["f"] = 0, torch.ones(6, dtype=dtype)
+    held = {
+        "joined": torch.cat([weights["a"] * 96**-0.5, weights["b"], weights["c"] / -3]),
+        "turned": (weights["d"] * 0.3).t().contiguous(),
+        "alone": weights["e"] * -0.125,
+        "ones": weights["f"] * 2,
+        "no number": weights["d"] * (1 + torch.arange(5)).to(dtype),
+    }
+    found, alike = packings(weights, held)
+    scales = {p.name: [round(w.scale, 3) for w in p.weights] for p in found}
+    assert (scales, alike) == ({"joined": [0.102, 1, -0.333], "turned": [0.3], "alone": [-0.125]}, ())
+    other = {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+    for packing in found:
+        torch.testing.assert_close(packed(packing, weights), held[packing.name])
+        back = unpacked(packing, packed(packing, other))
+        for name in packing.names:
+            torch.testing.assert_close(back[name], other[name])
+    names = Names({}, packings=found)
+    given = names.given(other)
+    assert all(tensor.equal(other[name]) for name, tensor in names.told(given).items())
+    given["turned"] = given["turned"] * 1.5
+    assert not names.told(given)["d"].equal(other["d"]) and names.told(given)["a"].equal(other["a"])
 
 
 def test_weights_that_fit_in_several_ways_are_named():

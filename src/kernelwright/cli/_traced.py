@@ -41,10 +41,10 @@ def _print_device(device: "DeviceUse") -> None:
     ]
     print(f"  idle: {', '.join(causes) or 'never'}")
     if device.change:
-        where = f" in {device.change.operator}" if device.change.operator else ""
+        where = f"in {device.change.operator}, " if device.change.operator else ""
         print(
-            f"  from {device.change.before} to {device.change.after} {us_text(device.change.at_us)} after the first "
-            f"launch, at kernel {device.change.kernel}{where}"
+            f"  counted by kernels instead, {device.change.before} before kernel {device.change.kernel} and "
+            f"{device.change.after} from it on ({where}{us_text(device.change.at_us)} after the first launch)"
         )
     for number, what in (
         (device.unlinked, "without a launch in the trace, not in TKLQT"),

@@ -14,6 +14,8 @@ class PackedWeight(Record):
     """Which of its axes come first, second and so on before it is reshaped to its part of the tensor."""
     parted: tuple[int, ...] = ()
     """Instead of `order`: which axes of its part of the tensor come first and so on before that is reshaped to it."""
+    scale: float = 1.0
+    """The number by which it is multiplied there."""
 
 
 class Packing(Record):

@@ -1,7 +1,7 @@
 """By which names, and in which layout, a worker's module holds the state that it is given."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
@@ -21,18 +21,26 @@ class Names:
     """What it has beyond those, which stays as it is."""
     packings: tuple[Packing, ...] = ()
     """Tensors of the module that hold several, or one in another layout."""
+    latest: dict[str, tuple[Tensor, dict[str, Tensor]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What was given last of those with scales, and the weights it was made of: to divide may round otherwise."""
 
     @property
     def message(self) -> Message:
-        """Tell a worker."""
-        packings = [packing.model_dump(mode="json") for packing in self.packings]
+        """Tell a worker, which returns gradients alone: what weights are multiplied by, these are too, not divided."""
+        packings = [_of_gradients(packing).model_dump(mode="json") for packing in self.packings]
         return {"op": "rename", "names": dict(self.names), "packings": packings}
 
     def given(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return state by the module's names; a tensor of which a part is not there is left out."""
         found = {self.names[name]: tensor for name, tensor in state.items() if name in self.names}
-        whole = (packing for packing in self.packings if all(name in state for name in packing.names))
-        return found | {packing.name: packed(packing, state) for packing in whole}
+        for packing in self.packings:
+            if all(name in state for name in packing.names):
+                found[packing.name] = tensor = packed(packing, state)
+                if any(weight.scale != 1 for weight in packing.weights):
+                    self.latest[packing.name] = tensor, {name: state[name] for name in packing.names}
+        return found
 
     def told(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the module's state by the other names; what has not the sizes that it should have is left out.
@@ -49,7 +57,8 @@ class Names:
         for packing in self.packings:
             tensor = held.get(packing.name)
             if tensor is not None and tuple(tensor.shape) == packing.shape:
-                found |= unpacked(packing, tensor)
+                was, weights = self.latest.get(packing.name, (None, {}))
+                found |= weights if was is not None and _same(was, tensor) else unpacked(packing, tensor)
         return found
 
 
@@ -57,7 +66,7 @@ def packed(packing: Packing, state: Mapping[str, Tensor]) -> Tensor:
     """Return the tensor that holds weights, from these."""
     parts = []
     for weight, sizes in _parts(packing):
-        tensor = state[weight.name]
+        tensor = state[weight.name] if weight.scale == 1 else state[weight.name] * weight.scale
         if weight.parted:
             back = [weight.parted.index(axis) for axis in range(len(sizes))]
             parts.append(tensor.reshape([sizes[axis] for axis in weight.parted]).permute(back))
@@ -78,6 +87,8 @@ def unpacked(packing: Packing, tensor: Tensor) -> dict[str, Tensor]:
     for weight, sizes in _parts(packing):
         part = tensor.narrow(packing.axis, begin, sizes[packing.axis])
         begin += sizes[packing.axis]
+        if weight.scale != 1:
+            part = part / weight.scale
         if weight.parted:
             found[weight.name] = part.permute(weight.parted).reshape(weight.shape).contiguous()
         else:
@@ -85,6 +96,24 @@ def unpacked(packing: Packing, tensor: Tensor) -> dict[str, Tensor]:
             turned = part.reshape([weight.shape[axis] for axis in weight.order])
             found[weight.name] = turned.permute(back).contiguous()
     return found
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of the same sizes have the same bits."""
+    bits = (tensor.detach().contiguous().view(torch.uint8) for tensor in (one, other))
+    return one.dtype == other.dtype and torch.equal(*bits)
+
+
+def _of_gradients(packing: Packing) -> Packing:
+    """Return how a tensor holds the gradients of what it holds, where each stands for the weight divided by its scale.
+
+    Example:
+        >>> twice = PackedWeight(name="fc", shape=(3,), order=(0,), scale=2.0)
+        >>> unpacked(_of_gradients(Packing(name="w", shape=(3,), axis=0, weights=(twice,))), torch.ones(3))
+        {'fc': tensor([2., 2., 2.])}
+    """
+    weights = (weight.model_copy(update={"scale": 1 / weight.scale}) for weight in packing.weights)
+    return packing.model_copy(update={"weights": tuple(weights)})
 
 
 def _held(packing: Packing) -> tuple[slice, ...]:

@@ -232,7 +232,10 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _made(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload for a definition that has none, with small variable axes, and numbers that are no tensors."""
+    """Return a workload for a definition that has none, with small variable axes, and numbers that are no tensors.
+
+    A number with an axis' name is that axis' size.
+    """
     axes = {name: _MADE for name, axis in definition["axes"].items() if axis.get("type") == "var"}
     sizes = {name: int(axis.get("value", _MADE)) for name, axis in definition["axes"].items()}
     for constraint in definition.get("constraints") or ():
@@ -244,7 +247,7 @@ def _made(definition: Mapping[str, Any]) -> dict[str, Any]:
     inputs = {
         name: {"type": "random"}
         if spec.get("shape") is not None
-        else {"type": "scalar", "value": _number(spec)}
+        else {"type": "scalar", "value": sizes.get(name) or _number(spec)}
         for name, spec in definition["inputs"].items()
     }
     return {"uuid": "made", "axes": axes, "inputs": inputs}

@@ -1,15 +1,17 @@
-"""Which tensors of a candidate hold the problem's weights in another layout: transposed, joined, interleaved, padded.
+"""Which tensors of a candidate hold the problem's weights in another layout: transposed, joined, padded, scaled.
 
 Both are made under one secret seed. A tensor of the candidate's is told to hold weights where it consists of their
-bits, each weight's axes in some order, joined along one axis, with nothing left over but zeros at the axes' ends. What
-is found is a fixed rearrangement, made before the secret weights are drawn: a candidate that is right on those,
-rearranged likewise, is right. A wrong one among several that fit can only make a right candidate look wrong, which is
+bits, each weight's axes in some order, joined along one axis, with nothing left over but zeros at the axes' ends. Where
+that tells nothing, each weight may be multiplied by one number (`_scale.py`). What is found is a fixed rearrangement
+with fixed numbers, made before the secret weights are drawn: a candidate that is right on those, rearranged and
+multiplied likewise, is right. A wrong one among several that fit can only make a right candidate look wrong, which is
 why they are named.
 
 Covers: transposed and permuted weights, reshaped ones, tiles; several joined or stacked, such as of queries, keys and
 values; one tensor for all; weights of one size that take turns along an axis, one by one or in blocks; one weight whose
-axis is split; what is padded as a whole.
-Does not cover: weights that are scaled, of another dtype or folded; several padded each; complex ones of 16 bytes.
+axis is split; what is padded as a whole; weights multiplied or divided by a number each.
+Does not cover: weights of another dtype, or multiplied by a number for each row; several padded each; complex ones of
+16 bytes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -19,6 +21,7 @@ from math import prod
 import torch
 
 from ..records import PackedWeight, Packing
+from ._scale import may_be_scaled, scale_of
 
 _MOST_AXES = 5
 _MOST_IN_TURN = 8
@@ -47,14 +50,17 @@ def packings(
         ([('qk', ('q', 'k'), 1)], ())
     """
     free = {name: tensor for name, tensor in wanted.items() if _is_comparable(tensor)}
+    holding = {name: tensor for name, tensor in held.items() if _is_comparable(tensor)}
     found: list[Packing] = []
     alike: list[str] = []
-    for name, tensor in sorted(held.items(), key=lambda item: item[1].numel()):
-        if _is_comparable(tensor) and (made := _packing(name, tensor, free)) is not None:
-            found.append(made[0])
-            alike += made[1]
-            for taken in made[0].names:
-                del free[taken]
+    for scaled in (False, True):
+        for name, tensor in sorted(holding.items(), key=lambda item: item[1].numel()):
+            if free and (made := _packing(name, tensor, free, scaled=scaled)) is not None:
+                found.append(made[0])
+                alike += made[1]
+                del holding[name]
+                for taken in made[0].names:
+                    del free[taken]
     return tuple(found), tuple(alike)
 
 
@@ -63,7 +69,7 @@ def _is_comparable(tensor: torch.Tensor) -> bool:
 
 
 def _packing(
-    name: str, tensor: torch.Tensor, free: Mapping[str, torch.Tensor]
+    name: str, tensor: torch.Tensor, free: Mapping[str, torch.Tensor], *, scaled: bool
 ) -> tuple[Packing, list[str]] | None:
     """Return how a tensor holds weights, and which of them fit in other ways too; nothing if it holds none."""
     shape = tuple(tensor.shape)
@@ -73,7 +79,7 @@ def _packing(
         sizes = {weight.numel() for weight in same.values()}
         for viewed, axes in (((), range(part.dim())), *_views(tuple(part.shape), sizes)):
             for axis in axes:
-                found = _joined(part.reshape(viewed) if viewed else part, axis, same)
+                found = _joined(part.reshape(viewed) if viewed else part, axis, same, scaled=scaled)
                 if found is not None:
                     inside = held if part is not tensor else ()
                     weights, alike = found
@@ -84,12 +90,12 @@ def _packing(
 
 
 def _joined(
-    tensor: torch.Tensor, axis: int, weights: Mapping[str, torch.Tensor]
+    tensor: torch.Tensor, axis: int, weights: Mapping[str, torch.Tensor], *, scaled: bool
 ) -> tuple[tuple[PackedWeight, ...], list[str]] | None:
     """Return the weights that lie along an axis from its begin to its end; nothing if they do not fill it."""
     left, taken, alike, begin = dict(weights), list[PackedWeight](), list[str](), 0
     while begin < tensor.shape[axis]:
-        fits = list(_fits(tensor, axis, begin, left))
+        fits = sorted(_fits(tensor, axis, begin, left, scaled=scaled), key=lambda fit: fit[0].scale != 1)
         if not fits:
             return None
         weight, size = fits[0]
@@ -134,7 +140,7 @@ def _views(shape: tuple[int, ...], sizes: Set[int]) -> Iterator[tuple[tuple[int,
 
 
 def _fits(
-    tensor: torch.Tensor, axis: int, begin: int, left: Mapping[str, torch.Tensor]
+    tensor: torch.Tensor, axis: int, begin: int, left: Mapping[str, torch.Tensor], *, scaled: bool
 ) -> Iterator[tuple[PackedWeight, int]]:
     """Yield the weights that the tensor may hold from a place along an axis on, and how much of the axis each takes."""
     others = tensor.numel() // tensor.shape[axis]
@@ -143,12 +149,12 @@ def _fits(
         if rest or begin + size > tensor.shape[axis]:
             continue
         part, shape = tensor.narrow(axis, begin, size), tuple(weight.shape)
-        orders = [order for order in _turns(shape) if _same(weight.permute(order), part)]
-        for order in orders:
-            yield PackedWeight(name=name, shape=shape, order=order), size
+        orders = [(o, s) for o in _turns(shape) if (s := _times(weight.permute(o), part, scaled=scaled))]
+        for order, scale in orders:
+            yield PackedWeight(name=name, shape=shape, order=order, scale=scale), size
         for parted in () if orders else _turns(tuple(part.shape)):
-            if _same(weight, part.permute(parted)):
-                yield PackedWeight(name=name, shape=shape, order=(), parted=parted), size
+            if scale := _times(weight, part.permute(parted), scaled=scaled):
+                yield PackedWeight(name=name, shape=shape, order=(), parted=parted, scale=scale), size
 
 
 def _turns(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -159,16 +165,19 @@ def _turns(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield tuple(next(order) if size != 1 else axis for axis, size in enumerate(shape))
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same bits in the order of their elements, whatever their sizes."""
-    return torch.equal(_first(one), _first(other)) and torch.equal(_bits(one), _bits(other))
+def _times(one: torch.Tensor, other: torch.Tensor, *, scaled: bool) -> float:
+    """Return the number by which one is multiplied in the other: 1 if it has to be the same; 0 if there is none."""
+    begin, there = _first(one), _first(other)
+    if torch.equal(_bits(begin), _bits(there)) and torch.equal(_bits(one), _bits(other)):
+        return 1.0
+    return scale_of(one, other) if scaled and may_be_scaled(begin, there) else 0.0
 
 
 def _first(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bits of the first elements."""
+    """Return the first elements."""
     while tensor.dim() > 1 and prod(tensor.shape[1:]) >= _GLANCE:
         tensor = tensor[0]
-    return _bits(tensor[:_GLANCE])[:_GLANCE]
+    return tensor[:_GLANCE].reshape(-1)[:_GLANCE]
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,10 +5,10 @@ bit, sizes and dtype is taken for the same weight. Whatever pairs are found so, 
 to the same: a candidate that is right on secret weights given by them is right, wherever they are. Values cannot make
 a wrong candidate pass; they can only be missing.
 
-Covers: other names; other layouts (`_packed.py`); further tensors, which stay as they were made, so that a weight
-folded into one goes stale, a second copy too; a module that reads the seed, the values or this text, as it is judged on
-other weights; gradients, which are asked for by the same names and in the same layout.
-Does not cover: weights that are scaled or of another dtype.
+Covers: other names; other layouts, and weights multiplied by a number (`_packed.py`); further tensors, which stay as
+they were made, so that a weight folded into one goes stale, a second copy too; a module that reads the seed, the values
+or this text, as it is judged on other weights; gradients, which are asked for by the same names and in the same layout.
+Does not cover: weights of another dtype, or multiplied by a number for each row.
 """
 
 import hashlib

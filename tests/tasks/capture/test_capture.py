@@ -153,6 +153,19 @@ def test_changed_inputs_show() -> None:
     assert graph.outputs == ("add",)
 
 
+def test_an_operator_in_place_of_another_overload_is_recorded_as_one_that_there_is() -> None:
+    """ATen's own code of `stft` calls `transpose_`, whose overload has another name than that of `transpose`."""
+    workload = Workload(name="w", arguments=(tensor("x", 2, 64),))
+    window = torch.ones(16)
+    graph = record_function(
+        lambda x: torch.view_as_real(torch.stft(x, 16, window=window, return_complex=True)),
+        workload,
+        [torch.randn(2, 64)],
+    )
+    assert "transpose.int" in ops(graph)
+    assert all(node.arguments() is not None for node in graph.nodes)
+
+
 def test_scalars_become_literals_and_keep_their_place() -> None:
     graph = graph_of(
         lambda x, dim, y: torch.cumsum(x, dim) + y,

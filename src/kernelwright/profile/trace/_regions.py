@@ -99,7 +99,7 @@ def region_of(share: float) -> Region:
 
 
 def change_of(found: Sequence[Pace]) -> Change | None:
-    """Return where the pace changes hands for good; None where one rate explains all.
+    """Return from which kernel on another sets the pace of most; None where one rate explains all.
 
     The likeliest single change of a Bernoulli series, kept if it beats none by BIC (two more parameters) and if
     the sides differ in region.

@@ -80,7 +80,7 @@ class DeviceUse(Record):
     host_share: float
     """Share of time in which the device had to wait for the host to launch, 0 to 1."""
     change: Change | None = None
-    """Where the pace changes hands within the trace, if it does."""
+    """Where the pace changes hands within the trace, if it does; each kernel counts alike, however long it is."""
     uses: tuple[KernelUse, ...] = ()
     """Kernels and copies, the longest together first."""
     chains: tuple[Chain, ...] = ()
@@ -103,7 +103,7 @@ class TraceReport(Record):
     trace: str
     """Name of the file."""
     region: Region
-    """Who sets the pace most of the time."""
+    """Who sets the pace most of the time, which a few kernels may take up."""
     operators: tuple[OperatorUse, ...]
     """Operators, the longest on the host first."""
     device: DeviceUse | None

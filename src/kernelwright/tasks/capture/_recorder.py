@@ -25,6 +25,12 @@ _IN_PLACE = {
     "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
 }  # fmt: skip
 """Python's operators whose ATen forms functionalization takes for custom ones, and what does the same."""
+_OTHERWISE = {
+    "aten.transpose.default": "aten.transpose.int", "aten.pow.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.floor_divide.Tensor": "aten.floor_divide.default",
+    "aten.float_power.Tensor": "aten.float_power.Tensor_Tensor",
+}  # fmt: skip
+"""Operators whose overload has another name in place."""
 
 
 def record(
@@ -131,7 +137,7 @@ class _Recorder(DispatchMode):
         noted_args = tuple(self._argument(a) for a in args)
         noted_kwargs = tuple((k, self._argument(v)) for k, v in kwargs.items())
         result = func(*args, **kwargs)
-        functional = re.sub(r"_\.", ".", str(func)) if func._schema.is_mutable else bare(str(func))
+        functional = _functional(str(func)) if func._schema.is_mutable else bare(str(func))
         self._note(functional, noted_args, noted_kwargs, result)
         if func._schema.is_mutable and id(args[0]) in self._external:
             self._replaced(args[0], self.ref(args[0]).name)
@@ -162,6 +168,17 @@ class _Recorder(DispatchMode):
         self.nodes.append(node)
         self._names[id(tensor)] = node.name
         self._alive.append(tensor)
+
+
+def _functional(op: str) -> str:
+    """Return the operator that returns what one in place writes.
+
+    Example:
+        >>> _functional("aten.add_.Tensor"), _functional("aten.transpose_.default")
+        ('aten.add.Tensor', 'aten.transpose.int')
+    """
+    found = re.sub(r"_\.", ".", op)
+    return _OTHERWISE.get(found, found)
 
 
 def _batch_norm(
