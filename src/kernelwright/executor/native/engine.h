@@ -2,6 +2,7 @@
 // (_native.py): `Launch`, `Finding` and `SiteCount` must have the same fields there.
 #pragma once
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <atomic>
@@ -201,6 +202,23 @@ struct Barrier {
   bool any = false, all = true;
 };
 
+// Zeros, of which only the pages that somebody touches take memory and time: most kernels touch no local memory.
+class Zeros {
+  uint8_t* held = nullptr;
+  size_t bytes = 0;
+
+ public:
+  Zeros() = default;
+  Zeros(const Zeros&) = delete;
+  ~Zeros() { if (held) munmap(held, bytes); }
+  uint8_t* of(size_t size) {  // none where there is no room
+    if (held) return held;
+    void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) held = static_cast<uint8_t*>(p), bytes = size;
+    return held;
+  }
+};
+
 struct Worker;
 struct Cluster;
 struct Block {
@@ -210,7 +228,8 @@ struct Block {
   uint32_t rank;  // within its cluster
   uint32_t index, id[3], threads, warp_count, ended = 0;
   uint64_t random;
-  std::vector<uint8_t> shared, shared_shadow, local, local_shadow;
+  std::vector<uint8_t> shared, shared_shadow;
+  Zeros local, local_shadow;
   std::vector<Cell> cells;
   std::vector<Warp> warps;
   std::vector<Fiber> fibers;
