@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include <atomic>
-#include <unordered_map>
 #include <vector>
 
+#include "collections.h"
 #include "runtime.h"
 
 namespace kw {
@@ -75,7 +75,7 @@ inline void join(uint32_t* into, const uint32_t* clock) {
 struct Foreign {
   uint32_t users = 1;
   bool all = false;
-  std::unordered_map<uint32_t, Knowledge> known;
+  Table<uint32_t, Knowledge> known;
 };
 class Others {
   Foreign* held = nullptr;
@@ -99,7 +99,7 @@ class Others {
     for (auto& [block, k] : o.held->known) join(f.known[block].clock, k.clock);
   }
 };
-struct SyncVariable { std::unordered_map<uint32_t, Knowledge> known; bool all = false; };
+struct SyncVariable { Table<uint32_t, Knowledge> known; bool all = false; };
 
 // In place of <mutex> and <chrono>, whose headers take longer than this one.
 struct Lock { pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; };
@@ -117,7 +117,7 @@ inline double now_s() {
 
 struct LaunchState {
   Lock finding_lock, sync_lock;
-  std::unordered_map<uint64_t, SyncVariable> variables;
+  Table<uint64_t, SyncVariable> variables;
   std::atomic<uint64_t> next{0};
   std::atomic<uint32_t> stopped{0};
   std::atomic<uint64_t> steps{0};
@@ -231,19 +231,19 @@ struct Block {
   std::vector<uint8_t> shared, shared_shadow;
   Zeros local, local_shadow;
   std::vector<Cell> cells;
-  std::vector<Warp> warps;
-  std::vector<Fiber> fibers;
-  std::vector<Clocks> clocks;
-  std::vector<Copies> copies;
-  std::vector<BulkStores> stores;
-  std::vector<Multiplies> multiplies;
+  Array<Warp> warps;
+  Array<Fiber> fibers;
+  Array<Clocks> clocks;
+  Array<Copies> copies;
+  Array<BulkStores> stores;
+  Array<Multiplies> multiplies;
   std::vector<Transaction> transactions;
   TensorMemory tensor;
   Barrier barriers[16];
-  std::unordered_map<uint64_t, SyncVariable> near;  // what its warps told each other by atomics of the block's scope
+  Table<uint64_t, SyncVariable> near;  // what its warps told each other by atomics of the block's scope
   // who arrived at each mbarrier, by block, and knew; of other blocks too
-  struct Phase { std::unordered_map<uint32_t, Knowledge> told; Others others; };
-  std::unordered_map<uint32_t, Phase> phases;
+  struct Phase { Table<uint32_t, Knowledge> told; Others others; };
+  Table<uint32_t, Phase> phases;
   uint32_t proxied[32];  // clocks of the warps up to which a proxy fence covers their stores
   bool has_ended() const { return ended == warp_count; }
 };

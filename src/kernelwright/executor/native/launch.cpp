@@ -168,6 +168,7 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->clocks->known[index] = 1;
   w->copies = &b->copies[index];
   *w->copies = Copies{};
+  b->stores[index] = BulkStores{}, b->multiplies[index] = Multiplies{};
   w->fiber = &b->fibers[index];
   char* stack = w->fiber->stack ? w->fiber->stack : take_stack(b->worker);
   *w->fiber = Fiber{};
@@ -187,9 +188,9 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->shared.assign(l->shared_bytes, uint8_t(l->fill));
   b->shared_shadow.assign(l->shared_shadow, l->shared_shadow + l->shared_bytes);
   if ((l->flags & RACES) && b->cells.empty()) b->cells.resize((l->shared_bytes >> l->shared_shift) + 1);
-  b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
+  b->warps.make(b->warp_count), b->fibers.make(b->warp_count), b->clocks.make(b->warp_count), b->copies.make(b->warp_count);
+  b->stores.make(b->warp_count), b->multiplies.make(b->warp_count);
   for (Barrier& bar : b->barriers) bar = Barrier{};
-  b->stores.assign(b->warp_count, BulkStores{}), b->multiplies.assign(b->warp_count, Multiplies{});
   b->transactions.clear(), b->tensor = TensorMemory{};
   memset(b->proxied, 0, sizeof b->proxied);
   b->near.clear();
