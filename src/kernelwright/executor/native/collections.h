@@ -69,5 +69,6 @@ template <class T> class Array {
   const T* end() const { return held + length; }
   size_t size() const { return length; }
   T& operator[](size_t i) { return held[i]; }
+  const T& operator[](size_t i) const { return held[i]; }
 };
 }  // namespace kw
