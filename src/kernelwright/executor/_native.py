@@ -42,8 +42,8 @@ _PARTS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "tensor": {"tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast"))},
 }  # fmt: skip
 """The engine's libraries: the first is what every kernel needs, the others are built and loaded for kernels that call
-them. Files of a unit are compiled as one, since their headers take longer than most of them. The first library, which a new
-machine waits for, is built with -O1: that takes a quarter less, and launches were as fast as with -O2."""
+them. Files of a unit are compiled as one, since their headers take longer than most of them. The first library, which a
+new machine waits for, is built with -O1: that takes a quarter less, and launches were as fast as with -O2."""
 _NEEDS: Final = {"wide": ("widths",), "pieces": ("widths",), "copies": ("async",)}
 """What a part calls of others, which are loaded before it."""
 ENGINE: Final = "warps"

@@ -181,20 +181,20 @@ API __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   return cudaSuccess;
 }
 API __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
-  return launch(kernel, grid, block, {1, 1, 1}, arguments, shared, false);
+  return launch(kernel, grid, block, {0, 0, 0}, arguments, shared, false);
 }
 
 // ---- launches ------------------------------------------------------------------------------------------------
 
 API cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
-  return launch(function, grid, block, {1, 1, 1}, arguments, shared, false);
+  return launch(function, grid, block, {0, 0, 0}, arguments, shared, false);
 }
 API cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
   if (uint64_t(grid.x) * grid.y * grid.z > SMS * MOST_BLOCKS) return fail(cudaErrorCooperativeLaunchTooLarge);
-  return launch(function, grid, block, {1, 1, 1}, arguments, shared, true);
+  return launch(function, grid, block, {0, 0, 0}, arguments, shared, true);
 }
 API cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void** arguments) {
-  dim3 cluster(1, 1, 1);
+  dim3 cluster(0, 0, 0);  // none is asked for
   bool all = false;
   for (unsigned i = 0; i < c->numAttrs; i++) {
     const cudaLaunchAttribute& a = c->attrs[i];

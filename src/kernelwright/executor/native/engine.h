@@ -19,7 +19,7 @@ enum Kind {
   BAD_METADATA, NON_COHERENT, BARRIER_COUNT, SHUFFLE_SOURCE
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
-enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16 };
+enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16, CLUSTERED = 32 };
 // ASYNC: the last write was the async proxy's; READING: a bulk copy or wgmma has yet to read the byte.
 enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8, ASYNC = 16, READING = 32 };
 

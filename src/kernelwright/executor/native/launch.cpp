@@ -161,6 +161,7 @@ static void set_up_warp(Block* b, uint32_t index) {
   }
   for (int d = 0; d < 3; d++) w->ntid[d] = l->block[d], w->nctaid[d] = l->grid[d], w->ctaid[d] = b->id[d], w->cluster[d] = l->cluster[d];
   w->cluster_rank = b->rank, w->cluster_size = l->cluster[0] * l->cluster[1] * l->cluster[2];
+  w->explicit_cluster = l->flags & CLUSTERED ? ~Mask(0) : 0;
   w->shared_dynamic = l->shared_dynamic, w->shared_total = l->shared_bytes;
   w->params = l->params;
   w->clocks = &b->clocks[index];
