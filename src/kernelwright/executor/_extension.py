@@ -1,6 +1,7 @@
 """The library of a `load_inline` call, for the executor: nvcc builds it against the small `torch` of `host/torch_api`.
 
-It imports no torch, so that it can be built while others import that; it is kept in the build cache by its content.
+It imports neither torch nor NumPy, so that it can be built while others import them; it is kept in the build cache by
+its content.
 """
 
 import functools
@@ -17,9 +18,8 @@ from ..languages._inline import key_of, texts
 from ..languages._process import Finished, run_tool
 from ..records import Build, BuildStatus
 from . import _cudart, _native, _ptxas
-from .cuda import contents
-from .cuda import version as nvcc_version
-from .program import flags_for, target_for, unknown_calls
+from ._nvcc import contents, flags_for, target_for, unknown_calls
+from ._nvcc import version as nvcc_version
 
 _HEADERS: Final = _cudart.HOST / "torch_api"
 _HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
