@@ -90,15 +90,15 @@ class Accesses {
   }
 
   // Where an ordinary access lies; none where it is another.
-  template <uint32_t size, bool write> uint8_t* ordinary(int lane, uint64_t address) const {
+  template <uint32_t size, bool write> uint8_t* ordinary(uint64_t lane, uint64_t address) const {
     uint64_t at = address - base;
     if (at >= bytes || at & (size - 1) || at + size > bytes) return nullptr;
     if (checks && !all_are<size>(shadow + at, look_at<write>(), need<write>())) return nullptr;
     if (cells) {
-      uint64_t mine = me | uint64_t(lane) << 34;
+      uint64_t mine = me | lane << 34;
       Cell* c = cells + (at >> shift);
       for (uint32_t k = 0; k < size >> shift; k++)
-        if (!(write ? keep_write(c[k], mine, lane) : keep_read(c[k], mine, lane))) return nullptr;
+        if (!(write ? keep_write(c[k], mine, int(lane)) : keep_read(c[k], mine, int(lane)))) return nullptr;
     }
     if (checks && write) change<size>(shadow + at, ASYNC, WRITTEN);
     return data + at;
@@ -134,7 +134,7 @@ class Accesses {
   }
   // Where any access lies, checked; none where it must not happen. `fresh`: what is stored.
   template <uint32_t size, bool write> uint8_t* at(int lane, uint64_t address, const void* fresh = nullptr) const {
-    if (uint8_t* p = ordinary<size, write>(lane, address)) return p;
+    if (uint8_t* p = ordinary<size, write>(uint32_t(lane), address)) return p;
     return reach({w, lane, write, ORDINARY, shared, site, size, address, nullptr, static_cast<const uint8_t*>(fresh)}, space, false, nullptr);
   }
 };

@@ -25,7 +25,7 @@ template <uint32_t size> void load_bytes(Warp* w, Mask m, const b64& address, Sp
     KW_EACH_LANE(i, m) {
       const uint64_t at = address.at(i);
       if (again && at == before) { memcpy(r + i * size, again, size); continue; }
-      const uint8_t* q = o == WEAK ? all.ordinary<size, false>(int(i), at) : nullptr;
+      const uint8_t* q = o == WEAK ? all.ordinary<size, false>(i, at) : nullptr;
       const bool repeats = q && i + 1 < LANES && address.at(i + 1) == at && all.settled<size>(at);
       again = repeats ? q : nullptr, before = at;
       if (!q) q = reach({w, int(i), false, strength_of(o), all.shared && o == WEAK, site, size, at, nullptr, nullptr}, s, false, nullptr);
@@ -56,7 +56,7 @@ void store_bytes(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t
     return;
   }
   KW_EACH_LANE(i, m) {
-    uint8_t* p = o == WEAK ? all.ordinary<size, true>(int(i), address.at(i)) : nullptr;
+    uint8_t* p = o == WEAK ? all.ordinary<size, true>(i, address.at(i)) : nullptr;
     if (!p) {
       p = reach({w, int(i), true, strength_of(o), false, site, size, address.at(i), nullptr, r + i * size}, s, false, nullptr);
     }
