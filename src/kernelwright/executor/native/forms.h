@@ -39,9 +39,13 @@ template <class U, int N>
 void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out) {
   alignas(64) U r[LANES][N] = {}, one[LANES];
   load_bytes<sizeof(U) * N>(w, m, address, s, o, site, reinterpret_cast<uint8_t*>(r));
-  for (int n = 0; n < N; n++) {
-    for (int i = 0; i < LANES; i++) one[i] = r[i][n];
-    memcpy(&out[n], one, sizeof one);
+  if constexpr (N == 1) {
+    memcpy(out, r, sizeof r);
+  } else {
+    for (int n = 0; n < N; n++) {
+      for (int i = 0; i < LANES; i++) one[i] = r[i][n];
+      memcpy(&out[n], one, sizeof one);
+    }
   }
 }
 
