@@ -33,8 +33,10 @@ from kernelwright.api.warmed import warmed
 from kernelwright.executor import _native
 
 _native._build_part = lambda name, folder, into: into.write_bytes(name.encode())
-with warmed("cuda"):
+with warmed("cuda") as zygotes:
     assert "torch" not in sys.modules
+    ((trusted, imported),) = zygotes.keys  # one, which imports what executes while torch is imported here
+    assert not trusted and "kernelwright.executor.candidates" in imported
 (built,) = (p for p in _native.Settings.from_environment().cache.rglob("*.so") if p.read_bytes() == b"warps")
 """
 

@@ -83,3 +83,40 @@ def test_assembly_of_a_source_is_read_by_nvcc_or_before_it_is_built():
         load_cuda(source)["f"]
     with pytest.raises(InputError, match=rf"^nvcc refused the source:\nptxas .*{said}"):
         load_program(source)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("ptxas kept/k.ptx, line 4; error   : Unknown symbol 'q'", ", k.cu:12: Unknown symbol 'q'"),
+        ("ptxas k.ptx, line 2; error   : Unknown symbol 'q'", ": Unknown symbol 'q'"),
+    ],
+)
+def test_a_refusal_names_the_line_of_the_source(said, expected):
+    text = f'{HEAD.splitlines()[0]}\n.file 1 "/folder/k.cu"\n.loc 1 12 3\nadd.u32 %q;\n.loc 1 13 3\n'
+    assert _ptxas.refused_in(said, [text]) == (
+        f"ptxas refuses this PTX at line {said[said.index('line') + 5]}{expected}",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Instruction 'tcgen05.fence' not supported on .target 'sm_90'",
+        "Feature 'cluster' requires PTX ISA .version 7.8 or later",
+    ],
+)
+def test_what_a_target_lacks_is_refused_for_that_alone(sentence):
+    words, always = _ptxas.refused_in(f"ptxas k.ptx, line 2; error   : {sentence}\n", [])
+    assert words.endswith(sentence) and not always
+
+
+def test_what_is_not_executed_is_named_with_the_line_of_the_source():
+    text = (
+        KERNEL.format("brkpt;")
+        .replace(HEAD, f'{HEAD}.file 1 "k.cu"\n')
+        .replace("brkpt", ".loc 1 7 2\n brkpt")
+    )
+    _, (said,) = Module.load(text, assembled=True).build()
+    assert said == "f: not executed: instruction brkpt at line 8, k.cu:7"

@@ -43,6 +43,16 @@ def test_blocks_read_each_other(seed, read, size):
     assert np.array_equal(out, np.roll(x.reshape(-1, size, 32), -1, axis=1).reshape(8, 32))
 
 
+@pytest.mark.parametrize(
+    ("declared", "given", "seen"),
+    [("", None, 0), ("", 1, 1), ("", 2, 1), (".reqnctapercluster 2, 1, 1", None, 1)],
+)
+def test_a_kernel_sees_whether_clusters_were_asked_for(declared, given, seen):
+    k = kernel("mov.pred %q1, %is_explicit_cluster; selp.b32 %r11, 1, 0, %q1;\n" + KEEP, declared)
+    run, _, out = executed(k, 2, cluster=given)
+    assert run.ok and (out == seen).all()
+
+
 def test_a_kernel_names_its_cluster():
     k = kernel(FILL + SYNC + REMOTE + SYNC + KEEP, ".reqnctapercluster 2, 1, 1")
     run, x, out = executed(k, 4)

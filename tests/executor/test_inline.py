@@ -1,5 +1,6 @@
 """KernelBench-form candidates that build CUDA extensions inline are executed as they are, without a GPU."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,25 @@ class ModelNew(nn.Module):
 '''
 
 
+ASSEMBLY = '''
+from torch.utils.cpp_extension import load_inline
+
+source = """
+#include <torch/extension.h>
+__global__ void k(float* x) {
+  float y = *x;
+  asm("tanh.approx.ftz.f32 %0, %0;" : "+f"(y));
+  *x = y;
+}
+void run(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }
+"""
+module = load_inline(name="k", cpp_sources="void run(torch::Tensor x);", cuda_sources=source, functions=["run"])
+
+class ModelNew:
+    pass
+'''
+
+
 def built(text):
     candidate = Candidate(
         sources=(SourceFile(path="k.py", text=text),), language="cuda", entry="k.py:ModelNew", style="module"
@@ -115,6 +135,15 @@ def test_what_the_small_torch_lacks_is_refused_by_line():
     assert build.status is BuildStatus.UNAVAILABLE
     assert "cuda_sources(19)" in build.diagnostics
     assert "erfinv" in build.diagnostics
+
+
+def test_assembly_that_ptxas_refuses_is_no_unknown():
+    _, build = built(ASSEMBLY)
+    assert build.status is BuildStatus.FAILED
+    said = (
+        r"ptxas refuses this PTX at line \d+, cuda_sources:5: Illegal modifier '\.ftz' for instruction 'tanh'"
+    )
+    assert re.fullmatch(said, build.diagnostics), build.diagnostics
 
 
 @pytest.mark.long

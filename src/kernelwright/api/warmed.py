@@ -24,14 +24,13 @@ def warmed(language: str = "", candidate: str = "") -> Iterator[Zygotes]:
         1
     """
     with Zygotes(Settings.from_environment()) as zygotes:
-        zygotes.begin()
-        with _building(language, candidate):
+        executed = language == "cuda" and not gpu_paths()
+        zygotes.begin_for(language if executed else "")  # no other is needed where nothing is timed
+        with _building(candidate) if executed else nullcontext():
             yield zygotes
 
 
-def _building(language: str, candidate: str) -> AbstractContextManager[None]:
-    if language != "cuda" or gpu_paths():
-        return nullcontext()
+def _building(candidate: str) -> AbstractContextManager[None]:
     from ..executor.ahead import building
 
     return building(candidate)

@@ -28,7 +28,7 @@ def execute(
     at: str = "",
     target: str = "sm_90",
     seed: int = 0,
-    cluster: str = "1",
+    cluster: str = "",
     whole: bool = False,
     device: str = "",
     common: Common | None = None,
@@ -48,7 +48,7 @@ def execute(
         at: `BLOCK,THREAD`, by number: show each step of that thread with its registers.
         target: What nvcc compiles for.
         seed: Of random values; another one than 0 also gives another order of blocks, warps and atomics.
-        cluster: Blocks of a cluster: `2`, or `2,1,1`.
+        cluster: Blocks of a cluster: `2`, or `2,1,1`; none by default.
         whole: Do not look for the smallest grid and arguments that still fail.
         device: What to model a time for: `h100-sxm`, `a100-sxm-80` ...; by default the one that the target names.
         common: Flags of every command.
@@ -62,7 +62,8 @@ def execute(
     chosen = module[_name(kernel, list(module))]
     given = _arguments(arguments, seed)
     options = Options(seed=seed, trace=(traced[0], traced[1]) if traced else None)
-    dims, threads, together = _numbers(grid, "grid"), _numbers(block, "block"), _numbers(cluster, "cluster")
+    dims, threads = _numbers(grid, "grid"), _numbers(block, "block")
+    together = _numbers(cluster, "cluster") if cluster else None
     how: dict[str, Any] = {"shared_bytes": shared, "cluster": together}
     run = chosen(dims, threads, given, options=options, **how)
     show = _print_json if common.json else _print
@@ -75,7 +76,7 @@ def execute(
                       lambda g, b, words: chosen(g, b, _arguments(words, seed), options=again, **how))  # fmt: skip
         if less is not None:
             flags = {"shared": shared, "seed": seed, "cluster": cluster, "target": target}
-            plain = {"shared": 0, "seed": 0, "cluster": "1", "target": "sm_90"}
+            plain = {"shared": 0, "seed": 0, "cluster": "", "target": "sm_90"}
             _print_smallest(less, [f"--{n} {v}" for n, v in flags.items() if v != plain[n]], common)
     return 1
 

@@ -1,6 +1,7 @@
 """The library of a `load_inline` call, for the executor: nvcc builds it against the small `torch` of `host/torch_api`.
 
-It imports no torch, so that it can be built while others import that; it is kept in the build cache by its content.
+It imports neither torch nor NumPy, so that it can be built while others import them; it is kept in the build cache by
+its content.
 """
 
 import functools
@@ -16,10 +17,9 @@ from ..languages._ffi import ffi_includes
 from ..languages._inline import key_of, texts
 from ..languages._process import Finished, run_tool
 from ..records import Build, BuildStatus
-from . import _cudart, _native
-from .cuda import contents
-from .cuda import version as nvcc_version
-from .program import flags_for, target_for, unknown_calls
+from . import _cudart, _native, _ptxas
+from ._nvcc import contents, flags_for, target_for, unknown_calls
+from ._nvcc import version as nvcc_version
 
 _HEADERS: Final = _cudart.HOST / "torch_api"
 _HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
@@ -33,11 +33,11 @@ _ALWAYS: Final = re.compile(
 
 
 class _NotBuiltError(KernelwrightError):
-    """A compiler did not make the library."""
+    """A compiler did not make the library; or ptxas refused its assembly, `always` or for this target."""
 
-    def __init__(self, done: Finished) -> None:
+    def __init__(self, done: Finished, refused: str = "", *, always: bool = False) -> None:
         super().__init__(done.output)
-        self.done = done
+        self.done, self.refused, self.always = done, refused, always
 
 
 def headers_left_out(source: str) -> list[str]:
@@ -68,6 +68,10 @@ def compile_inline(
             return Build(
                 status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{error.done.output}"
             )
+        if error.refused and error.always:
+            return Build(status=BuildStatus.FAILED, diagnostics=error.refused)
+        if error.refused:
+            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"not executed: {error.refused}")
         words = f"not compiled for the executor, whose torch is a small one:\n{error.done.output}"
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=words[:20_000])
     name = key_of(call)
@@ -108,15 +112,18 @@ def _build(
 ) -> None:  # fmt: skip
     nvcc, words, file, text = what
     (folder / file).write_text(text)
-    begun = time.monotonic()
+    begun, refused = time.monotonic(), ("", False)
     with _cudart.kept(folder / "kept", ahead) as keep:
         done = run_tool(
             [*words, file, "-o", "made.o", *keep], deadline_s=deadline_s, folder=folder, closed=True,
             readable=[_HEADERS],
         )  # fmt: skip
+        if done.returncode != 0:
+            made = [f.read_text(errors="replace") for f in (folder / "kept").glob("*.ptx")]
+            refused = _ptxas.refused_in(done.output, made)
     said.append(done.output)
     if done.returncode == 0 and not done.timed_out:  # the runtime is needed here for the first time
         done = _cudart.link(nvcc, folder / "made.o", into, begun + deadline_s - time.monotonic())
         said.append(done.output)
     if done.timed_out or done.returncode != 0:
-        raise _NotBuiltError(done)
+        raise _NotBuiltError(done, refused[0], always=refused[1])

@@ -25,14 +25,16 @@ def shape_of(value: Shape, what: str) -> Dims:
     return x, y, z
 
 
-def cluster_of(entry: Function, grid: Dims, cluster: Shape) -> Dims:
-    """Return the blocks of a cluster, as the kernel requires or else as given.
+def cluster_of(entry: Function, grid: Dims, cluster: Shape | None) -> Dims:
+    """Return the blocks of a cluster, as the kernel requires or else as given; zeros where neither asks for clusters.
 
     Raises:
         InputError: they contradict each other, are too many, or do not make up the grid.
     """
     required = entry.required_cluster
-    given = shape_of(cluster, "cluster")
+    if cluster is None and not required:
+        return 0, 0, 0
+    given = shape_of(cluster or 1, "cluster")
     x, y, z = required or given
     if required and given not in {(1, 1, 1), (x, y, z)}:
         raise InputError(f"{entry.name!r} must be launched in clusters of {required}, not {given}")

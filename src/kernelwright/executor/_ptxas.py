@@ -15,6 +15,7 @@ import importlib.util
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,10 @@ _SAID: Final = re.compile(r"^ptxas (?:\S+, line (\d+); )?(?:error|fatal)\s*: (.*
 _UNKNOWN: Final = re.compile(
     r"Unsupported \.version|is not defined for option|SM version specified by \.target"
 )
+_LACKS: Final = re.compile(r"\.target|\.version|PTX ISA|\bsm_\d")
+"""In a sentence of ptxas's about what the target or the version of PTX lacks, and another has."""
+_LOCATION: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)", re.MULTILINE)
+_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"/]+)"', re.MULTILINE)
 _TARGET: Final = re.compile(r"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
 
 
@@ -56,6 +61,36 @@ def unread(ptx: str) -> str:
     if said.startswith("ptxas refuses"):
         raise PtxError(said)
     return said
+
+
+def refused_in(said: str, texts: Sequence[str]) -> tuple[str, bool]:
+    """Find in what nvcc said what ptxas refused first: its sentence with the lines of the PTX and of the source.
+
+    Args:
+        said: What nvcc wrote.
+        texts: The PTX that it had made; the source's line is looked up where there is one.
+
+    Returns:
+        The sentence, and whether it holds for every target; of ill-formed assembly it does. No sentence where ptxas
+        refused nothing.
+
+    Example:
+        >>> refused_in("ptxas k.ptx, line 7; error   : Unknown symbol 'q'", [])
+        ("ptxas refuses this PTX at line 7: Unknown symbol 'q'", True)
+    """
+    found = next((m for m in _SAID.finditer(said) if m[1]), None)
+    if found is None:
+        return "", False
+    source = _source_at(texts[0], int(found[1])) if len(texts) == 1 else ""
+    words = f"ptxas refuses this PTX at line {found[1]}{source}: {found[2].strip()}"
+    return words, not _LACKS.search(found[2])
+
+
+def _source_at(ptx: str, line: int) -> str:
+    above = "\n".join(ptx.splitlines()[:line])
+    names = dict(_FILE.findall(ptx))
+    places = _LOCATION.findall(above)
+    return f", {names[places[-1][0]]}:{places[-1][1]}" if places and places[-1][0] in names else ""
 
 
 @functools.lru_cache

@@ -34,8 +34,9 @@ MOST_SITES = 16000
 def refused(instruction: Instruction, why: str = "") -> NotExecutedError:
     """Return the refusal of an instruction."""
     reason = f" ({why})" if why else ""
+    source = f", {instruction.source}" if instruction.source else ""
     return NotExecutedError(
-        f"not executed: instruction {instruction.name} at line {instruction.line}{reason}"
+        f"not executed: instruction {instruction.name} at line {instruction.line}{source}{reason}"
     )
 
 
@@ -159,6 +160,8 @@ class Writer:
         """Return a predicate as a mask."""
         if isinstance(operand, Immediate):
             return "~Mask(0)" if operand.value else "Mask(0)"
+        if operand == Special("%is_explicit_cluster"):
+            return "w->explicit_cluster"
         if self.kind(operand) != "pred":
             raise PtxError(f"{operand} is no predicate, in {self.function.name!r}")
         assert isinstance(operand, Register)

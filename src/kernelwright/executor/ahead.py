@@ -49,11 +49,15 @@ def _extensions(tool: str, path: Path, pool: ThreadPoolExecutor) -> None:
     """Build what a file hands to `load_inline`; the kernels of each while its host's half is compiled."""
     from ..languages._inline import calls_in
     from ._extension import extension
-    from .module import Module
+
+    def build(ptx: str) -> None:
+        from .module import Module  # not before nvcc has begun
+
+        Module.load(ptx, assembled=True).build()
 
     def translate(ptx: str) -> None:
         with contextlib.suppress(RuntimeError):  # all is over: nobody needs it any more
-            pool.submit(lambda: Module.load(ptx, assembled=True).build())
+            pool.submit(build, ptx)
 
     with contextlib.suppress(KernelwrightError, OSError, SyntaxError, ValueError):
         for call in calls_in(path.read_text()):

@@ -46,9 +46,9 @@ from ._loading import (
     options,
     version,
 )
+from ._nvcc import flags_for, unknown_calls
 from .device import device
 from .module import Module
-from .program import flags_for, unknown_calls
 
 _RUNTIME: Final = "cudart.so"
 

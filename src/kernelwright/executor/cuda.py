@@ -7,7 +7,6 @@ Covers: `__global__` functions of one source, with the headers of the toolkit.
 Does not cover: host code: launch the kernels from Python, or see `program.py`.
 """
 
-import functools
 import hashlib
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from ..config import Settings
 from ..errors import InputError
 from ..languages._process import run_tool
 from ._cudart import nvcc
+from ._nvcc import contents, included, standard, version
 from .module import Module
 
 _COMPILE_S = 180.0
@@ -67,34 +67,3 @@ def load_cuda(
 ) -> Module:
     """Compile a source and return its kernels; see `compile_cuda`."""
     return Module.load(compile_cuda(source, target=target, flags=flags, include=include))
-
-
-def standard(flags: Sequence[str]) -> list[str]:
-    """Return the word for the standard of C++, where flags name none.
-
-    Example:
-        >>> standard([]), standard(["-std=c++20"])
-        (['-std=c++17'], [])
-    """
-    return [] if any(f.startswith(("-std", "--std")) for f in flags) else ["-std=c++17"]
-
-
-def included(folders: Sequence[Path]) -> list[str]:
-    """Return the words by which nvcc finds headers."""
-    return [f"-I{folder.resolve()}" for folder in folders]
-
-
-def contents(folders: Sequence[Path]) -> str:
-    """Name all that stands in folders: part of what a compiled source is kept by."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            text = path.read_bytes()
-            digest.update(f"{path.relative_to(folder)} {len(text)} ".encode() + text)
-    return digest.hexdigest()
-
-
-@functools.lru_cache
-def version(tool: str) -> str:
-    """Return what nvcc says of its version."""
-    return run_tool([tool, "--version"], deadline_s=60).output

@@ -171,8 +171,8 @@ class Device:
             raw += bytes(offset - len(raw)) + ctypes.string_at(arguments[number], size)
         run, self._contents[binary] = kernel.execute(
             [grid[n] for n in range(3)], [block[n] for n in range(3)], self._pointed_at(bytes(raw)), bytes(raw),
-            shared_bytes=shared, cluster=[max(cluster[n], 1) for n in range(3)], options=self.options,
-            contents=self._contents.get(binary),
+            shared_bytes=shared, cluster=[max(cluster[n], 1) for n in range(3)] if cluster[0] else None,
+            options=self.options, contents=self._contents.get(binary),
         )  # fmt: skip
         self.note([run])
         if run.ok:

@@ -29,7 +29,7 @@ from ._parser import parse
 from ._translate import Translation, translate
 from .results import Execution, counters_of, finding_of, status_of, trace_of
 
-_CHECK, _RACES, _COUNT, _SYNCS, _HOPPER_SUMS = 1, 2, 4, 8, 16
+_CHECK, _RACES, _COUNT, _SYNCS, _HOPPER_SUMS, _CLUSTERED = 1, 2, 4, 8, 16, 32
 _MOST_FINDINGS: Final = 64
 _MOST_TRACED: Final = 100_000
 _MOST_PRINTED: Final = 1 << 20
@@ -93,11 +93,11 @@ class Kernel:
         return self._layout.static_bytes()
 
     def __call__(self, grid: Shape, block: Shape, arguments: Sequence[Any], *, shared_bytes: int = 0,
-                 cluster: Shape = 1, options: Options | None = None) -> Execution:  # fmt: skip
+                 cluster: Shape | None = None, options: Options | None = None) -> Execution:  # fmt: skip
         """Execute the kernel; arrays among the arguments hold its results afterwards.
 
         `cluster` is how many blocks of each dimension reach each other's shared memory; a kernel that says so itself
-        (`.reqnctapercluster`, `__cluster_dims__`) needs none.
+        (`.reqnctapercluster`, `__cluster_dims__`) needs none. Without either, each block is alone.
 
         Raises:
             InputError: where grid, block, shared memory or arguments cannot be launched.
@@ -107,8 +107,8 @@ class Kernel:
         return self._execute(shape, memory, shared_bytes, options or Options())
 
     def execute(self, grid: Shape, block: Shape, spans: Sequence[Span], parameters: bytes, *, shared_bytes: int = 0,
-                cluster: Shape = 1, options: Options | None = None, contents: tuple[bytes, bytes] | None = None,
-                ) -> tuple[Execution, tuple[bytes, bytes]]:  # fmt: skip
+                cluster: Shape | None = None, options: Options | None = None,
+                contents: tuple[bytes, bytes] | None = None) -> tuple[Execution, tuple[bytes, bytes]]:  # fmt: skip
         """Execute the kernel on raw parameters, whose pointers are the host's, into `spans`.
 
         Returns:
@@ -176,7 +176,9 @@ class Kernel:
             memory.data, memory.shadow = data, shadow
         return True
 
-    def _shape(self, grid: Shape, block: Shape, cluster: Shape, shared_bytes: int) -> tuple[Dims, Dims, Dims]:
+    def _shape(
+        self, grid: Shape, block: Shape, cluster: Shape | None, shared_bytes: int
+    ) -> tuple[Dims, Dims, Dims]:
         entry, declared = self._translation.entry, self._layout.static_bytes()
         dims, threads = shape_of(grid, "grid"), shape_of(block, "block")
         refuse(entry, dims, threads, (shared_bytes, declared), whole=self.needs_grid)
@@ -204,6 +206,7 @@ class Kernel:
         }  # fmt: skip
         flags = (_CHECK if options.check else 0) | (_RACES if races else 0) | (_COUNT if options.count else 0)
         flags |= (_SYNCS if races and t.has_fences else 0) | (_HOPPER_SUMS if options.hopper_sums else 0)
+        flags |= _CLUSTERED if any(cluster) else 0
         launch = _native.Launch(
             entry=self._entry, grid=(ctypes.c_uint32 * 3)(*grid), block=(ctypes.c_uint32 * 3)(*block),
             shared_bytes=len(shared), shared_dynamic=shared_bytes, param_bytes=len(memory.parameters),
@@ -218,7 +221,7 @@ class Kernel:
             steps_of=kept["trace"].ctypes.data if options.trace else None, most_traced=_MOST_TRACED,
             traced_block=(options.trace or (0, 0))[0], traced_thread=(options.trace or (0, 0))[1],
             printed=kept["printed"].ctypes.data, most_printed=kept["printed"].size,
-            cluster=(ctypes.c_uint32 * 3)(*cluster), fill=_FILL,
+            cluster=(ctypes.c_uint32 * 3)(*(max(n, 1) for n in cluster)), fill=_FILL,
         )  # fmt: skip
         return launch, kept
 

@@ -13,34 +13,22 @@ NVTX, which CUB includes, loads a profiler only where one is asked for.
 """
 
 import ctypes
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from ..errors import InputError
-from ..languages import imported_names
 from ..languages._process import run_tool
 from . import _cudart, _native
 from ._cudart import nvcc as find_nvcc
 from ._memory import Uninitialised
-from .cuda import contents, included, standard
-from .cuda import version as nvcc_version
+from ._nvcc import contents, flags_for, included, standard, target_for, unknown_calls
+from ._nvcc import version as nvcc_version
 from .device import Device, device
 
 _COMPILE_S: Final = 180.0
-_VENDOR: Final = re.compile(
-    r"_*(cuda[A-Z]|cu[A-Z]|cublas|cudnn|cufft|curand|cusparse|cusolver|nvrtc|nccl|nvshmem)"
-)
-_LOADS: Final = ("dlopen", "dlmopen")
-"""What host code loads the driver by, or what else is not here, when it runs."""
-_NVTX: Final = b"NVTX_INJECTION64_PATH"
-"""In a library whose sources include NVTX, as CUB's do: it loads a profiler, if this variable names one."""
-_NEWEST: Final = re.compile(
-    r"wgmma|setmaxnreg|cp\.async\.bulk|tensormap|CUtensorMap|fence\.proxy|cluster|barrier_arrive_tx"
-)
 
 
 class Program:
@@ -115,58 +103,6 @@ def load_program(
     held = device()
     held.start(_cudart.built(nvcc))
     return Program(library, held)
-
-
-def flags_for(target: str) -> list[str]:
-    """Return the words that have nvcc put a target's PTX into a library, to be loaded with a runtime of our own.
-
-    Example:
-        >>> flags_for("sm_90")[0]
-        '-gencode=arch=compute_90,code=compute_90'
-    """
-    made = target.replace("sm_", "compute_")
-    return [f"-gencode=arch={made},code={made}", "--no-compress", "-lineinfo", "--cudart=none"]
-
-
-def target_for(text: str) -> str:
-    """Return the target whose PTX is executed: sm_90, or sm_90a where the source uses what only that has.
-
-    Example:
-        >>> target_for("wgmma.fence.sync.aligned")
-        'sm_90a'
-    """
-    return "sm_90a" if _NEWEST.search(text) else "sm_90"
-
-
-def unknown_calls(library: Path, sources: Mapping[str, str]) -> str:
-    """Say what of CUDA's a library calls, or what it loads libraries by, that is not executed, with its line.
-
-    Args:
-        library: A built library; its file is read, it is not loaded.
-        sources: The text of each file, by name.
-
-    Returns:
-        A sentence; nothing where all is executed.
-    """
-    known = _cudart.functions()
-    named = imported_names(library)
-    by_header = _NVTX in library.read_bytes() and not any(
-        word in t for t in sources.values() for word in _LOADS
-    )
-    loads = () if by_header else _LOADS
-    missing = sorted(n for n in named if (_VENDOR.match(n) and n not in known) or n in loads)
-    if not missing:
-        return ""
-    return "not executed: " + ", ".join(f"{name}{_place_of(name, sources)}" for name in missing)
-
-
-def _place_of(name: str, sources: Mapping[str, str]) -> str:
-    word = re.compile(rf"\b{re.escape(name.partition('_v')[0])}")
-    for file, text in sources.items():
-        for number, line in enumerate(text.splitlines(), 1):
-            if word.search(line):
-                return f" at {file}:{number}"
-    return ""
 
 
 def _exported(library: Path, name: str) -> Callable[..., Any]:

@@ -23,9 +23,9 @@ from . import _cudart, _native
 from ._cudart import nvcc
 from ._lending import Lending
 from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc
+from ._nvcc import flags_for, unknown_calls
 from .device import device
 from .module import Options
-from .program import flags_for, unknown_calls
 
 _COMPILE_S: Final = 180.0
 

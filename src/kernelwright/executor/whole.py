@@ -22,9 +22,9 @@ from typing import Final
 from ..errors import InputError, KernelwrightError
 from . import _cudart, _native
 from ._cudart import nvcc
+from ._nvcc import flags_for, target_for, unknown_calls
 from .device import device
 from .module import Module, Options
-from .program import flags_for, target_for, unknown_calls
 
 FAULT: Final = 86
 """Exit code of a program that was stopped because a launch was found at fault."""

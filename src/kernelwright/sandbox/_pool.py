@@ -254,8 +254,13 @@ class Pool(Resource):
         return Worker(connection, self._arena_numbered)
 
     def _key(self, payload: Payload) -> Key:
-        """Say by whom a worker is forked: what we trust, by the zygote that has imported most already."""
+        """Say by whom a worker is forked: what we trust, by the zygote that has imported most already.
+
+        What needs nothing more than all do is forked by the first that was started, where that is no trusted one.
+        """
         needs = _needs(payload.candidate, trusted=payload.trusted)
+        if not payload.trusted and not needs:
+            return next((key for key in self._zygotes.keys[:1] if not key[0]), (False, ()))
         wider = [
             key for key in self._zygotes.keys if key[0] and payload.trusted and set(needs) <= set(key[1])
         ]

@@ -86,6 +86,10 @@ class Zygotes(Resource):
         if key not in self._running:
             self._start(key)
 
+    def begin_for(self, language: str) -> None:
+        """Start the zygote of a language's candidates, and no other, where nothing else will be forked."""
+        self.begin((False, PRELOADED.get(language, ())))
+
     def ready(self, key: Key) -> Zygote:
         """Return a zygote that is up; a weaker kind of isolation where this one does not start, if that is ours.
 

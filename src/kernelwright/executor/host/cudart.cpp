@@ -3,15 +3,40 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <string>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utility>
 #include <vector>
 
 namespace {
+// In place of <mutex>, <string> and <map>: every machine waits for this file's compilation, most of which they would be.
+struct Hold {
+  static inline pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  Hold() { pthread_mutex_lock(&lock); }
+  ~Hold() { pthread_mutex_unlock(&lock); }
+};
+// By address; what was added last is found first. Programs have a few kernels and allocations.
+template <class V> struct Table {
+  std::vector<std::pair<const void*, V>> entries;
+  V* find(const void* key) {
+    for (size_t i = entries.size(); i-- > 0;) if (entries[i].first == key) return &entries[i].second;
+    return nullptr;
+  }
+  void set(const void* key, V value) {
+    if (V* found = find(key)) *found = value;
+    else entries.emplace_back(key, value);
+  }
+  bool erase(const void* key) {
+    V* found = find(key);
+    if (!found) return false;
+    for (auto& e : entries) if (&e.second == found) { e = entries.back(); break; }
+    entries.pop_back();
+    return true;
+  }
+};
+
 enum What { MADE, GONE, WRITTEN, COPIED, ASKED };
 
 struct Hooks {
@@ -22,15 +47,14 @@ struct Hooks {
   int (*attributes)(int binary, const char* name, int64_t* facts);
 } hooks;
 
-struct Named { int binary; std::string name; };
+struct Named { int binary; const char* name; };  // the name stands in the library, which is never unloaded
 struct Launching { dim3 grid, block; size_t shared; cudaStream_t stream; };
 struct Wrapper { uint32_t magic, version; const void* data; void* unused; };
 
 std::vector<const void*> binaries;
-std::map<const void*, Named> functions, variables;
-std::map<const void*, int> dynamic_limits;
-std::map<void*, size_t> allocations;
-std::mutex lock;
+Table<Named> functions, variables;
+Table<int> dynamic_limits;
+Table<size_t> allocations;
 thread_local std::vector<Launching> pushed;
 thread_local cudaError_t last = cudaSuccess;
 
@@ -46,50 +70,51 @@ cudaError_t tell(What what, void* at, size_t bytes, const void* from = nullptr) 
 cudaError_t make(void** at, size_t bytes, bool tells) {
   if (!at) return fail(cudaErrorInvalidValue);
   size_t size = bytes ? (bytes + 255) / 256 * 256 : 256;
-  *at = std::aligned_alloc(256, size);
+  *at = aligned_alloc(256, size);
   if (!*at) return fail(cudaErrorMemoryAllocation);
-  std::lock_guard<std::mutex> hold(lock);
-  allocations[*at] = bytes;
+  Hold hold;
+  allocations.set(*at, bytes);
   return tells ? tell(MADE, *at, bytes) : cudaSuccess;
 }
 cudaError_t drop(void* at) {
   if (!at) return cudaSuccess;
   {
-    std::lock_guard<std::mutex> hold(lock);
+    Hold hold;
     if (!allocations.erase(at)) return fail(cudaErrorInvalidValue);
   }
   cudaError_t error = tell(GONE, at, 0);
-  std::free(at);
+  free(at);
   return error;
 }
 cudaError_t move(void* to, const void* from, size_t bytes) {
   if (!bytes) return cudaSuccess;
   if (!to || !from) return fail(cudaErrorInvalidValue);
-  std::memmove(to, from, bytes);
+  memmove(to, from, bytes);
   return tell(COPIED, to, bytes, from);
 }
 cudaError_t launch(const void* function, dim3 grid, dim3 block, dim3 cluster, void** arguments, size_t shared, bool all) {
-  auto found = functions.find(function);
-  if (found == functions.end()) return fail(cudaErrorInvalidDeviceFunction);
+  const Named* found = functions.find(function);
+  if (!found) return fail(cudaErrorInvalidDeviceFunction);
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
   if (!threads || threads > 1024 || block.z > 64 || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535 ||
       grid.x > 0x7fffffffu)
     return fail(cudaErrorInvalidConfiguration);
-  auto raised = dynamic_limits.find(function);
-  if (shared > size_t(raised == dynamic_limits.end() ? DEFAULT_SHARED : raised->second)) return fail(cudaErrorInvalidValue);
+  const int* raised = dynamic_limits.find(function);
+  if (shared > size_t(raised ? *raised : DEFAULT_SHARED)) return fail(cudaErrorInvalidValue);
   const uint32_t g[] = {grid.x, grid.y, grid.z}, b[] = {block.x, block.y, block.z}, c[] = {cluster.x, cluster.y, cluster.z};
-  return fail(cudaError_t(hooks.launch(found->second.binary, found->second.name.c_str(), g, b, c, shared, arguments, all)));
+  return fail(cudaError_t(hooks.launch(found->binary, found->name, g, b, c, shared, arguments, all)));
 }
 cudaError_t occupancy(int* blocks, const void* function, int threads, size_t shared) {
-  if (!functions.count(function) || threads < 1 || threads > 1024) return fail(cudaErrorInvalidValue);
+  if (!functions.find(function) || threads < 1 || threads > 1024) return fail(cudaErrorInvalidValue);
   int by_threads = 2048 / ((threads + 31) / 32 * 32), by_shared = shared ? int((228u << 10) / (shared + 1024)) : MOST_BLOCKS;
-  *blocks = std::min({MOST_BLOCKS, by_threads, by_shared});
+  const int most = by_threads < by_shared ? by_threads : by_shared;
+  *blocks = most < MOST_BLOCKS ? most : MOST_BLOCKS;
   return cudaSuccess;
 }
 cudaError_t symbol(const void* variable, size_t offset, void* host, size_t bytes, bool to_device) {
-  auto found = variables.find(variable);
-  if (found == variables.end()) return fail(cudaErrorInvalidSymbol);
-  return fail(cudaError_t(hooks.symbol(found->second.binary, found->second.name.c_str(), offset, host, bytes, to_device)));
+  const Named* found = variables.find(variable);
+  if (!found) return fail(cudaErrorInvalidSymbol);
+  return fail(cudaError_t(hooks.symbol(found->binary, found->name, offset, host, bytes, to_device)));
 }
 int attribute(cudaDeviceAttr which, int* value) {
   switch (which) {
@@ -133,11 +158,11 @@ extern "C" __attribute__((visibility("default"))) void __cudaUnregisterFatBinary
 extern "C" __attribute__((visibility("default"))) char __cudaInitModule(void**) { return 1; }
 extern "C" __attribute__((visibility("default"))) void __cudaRegisterFunction(
     void** binary, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
-  functions[host] = {int(reinterpret_cast<size_t>(binary)) - 1, name};
+  functions.set(host, {int(reinterpret_cast<size_t>(binary)) - 1, name});
 }
 extern "C" __attribute__((visibility("default"))) void __cudaRegisterVar(
     void** binary, char* host, char*, const char* name, int, size_t, int, int) {
-  variables[host] = {int(reinterpret_cast<size_t>(binary)) - 1, name};
+  variables.set(host, {int(reinterpret_cast<size_t>(binary)) - 1, name});
 }
 extern "C" __attribute__((visibility("default"))) unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
                                                                                      cudaStream_t stream) {
@@ -156,20 +181,20 @@ API __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   return cudaSuccess;
 }
 API __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
-  return launch(kernel, grid, block, {1, 1, 1}, arguments, shared, false);
+  return launch(kernel, grid, block, {0, 0, 0}, arguments, shared, false);
 }
 
 // ---- launches ------------------------------------------------------------------------------------------------
 
 API cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
-  return launch(function, grid, block, {1, 1, 1}, arguments, shared, false);
+  return launch(function, grid, block, {0, 0, 0}, arguments, shared, false);
 }
 API cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t) {
   if (uint64_t(grid.x) * grid.y * grid.z > SMS * MOST_BLOCKS) return fail(cudaErrorCooperativeLaunchTooLarge);
-  return launch(function, grid, block, {1, 1, 1}, arguments, shared, true);
+  return launch(function, grid, block, {0, 0, 0}, arguments, shared, true);
 }
 API cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void** arguments) {
-  dim3 cluster(1, 1, 1);
+  dim3 cluster(0, 0, 0);  // none is asked for
   bool all = false;
   for (unsigned i = 0; i < c->numAttrs; i++) {
     const cudaLaunchAttribute& a = c->attrs[i];
@@ -182,24 +207,24 @@ API cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void*
   return launch(function, c->gridDim, c->blockDim, cluster, arguments, c->dynamicSmemBytes, all);
 }
 API cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, int value) {
-  if (!functions.count(function)) return fail(cudaErrorInvalidDeviceFunction);
+  if (!functions.find(function)) return fail(cudaErrorInvalidDeviceFunction);
   if (which == cudaFuncAttributeMaxDynamicSharedMemorySize) {
     if (value < 0 || value > MOST_SHARED) return fail(cudaErrorInvalidValue);
-    dynamic_limits[function] = value;
+    dynamic_limits.set(function, value);
   }
   return cudaSuccess;
 }
 API cudaFuncSetCacheConfig(const void*, cudaFuncCache) DONE
 API cudaFuncGetAttributes(cudaFuncAttributes* a, const void* function) {
-  auto found = functions.find(function);
-  if (found == functions.end()) return fail(cudaErrorInvalidDeviceFunction);
+  const Named* found = functions.find(function);
+  if (!found) return fail(cudaErrorInvalidDeviceFunction);
   int64_t facts[2] = {0, 1024};
-  if (int error = hooks.attributes(found->second.binary, found->second.name.c_str(), facts)) return fail(cudaError_t(error));
-  std::memset(a, 0, sizeof *a);
+  if (int error = hooks.attributes(found->binary, found->name, facts)) return fail(cudaError_t(error));
+  memset(a, 0, sizeof *a);
   a->sharedSizeBytes = size_t(facts[0]), a->maxThreadsPerBlock = int(facts[1]), a->numRegs = 32;
   a->ptxVersion = a->binaryVersion = 90;
-  auto raised = dynamic_limits.find(function);
-  a->maxDynamicSharedSizeBytes = raised == dynamic_limits.end() ? DEFAULT_SHARED : raised->second;
+  const int* raised = dynamic_limits.find(function);
+  a->maxDynamicSharedSizeBytes = raised ? *raised : DEFAULT_SHARED;
   return cudaSuccess;
 }
 API cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
@@ -239,7 +264,7 @@ API cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_p
 API cudaMemset(void* at, int value, size_t bytes) {
   if (!bytes) return cudaSuccess;
   if (!at) return fail(cudaErrorInvalidValue);
-  std::memset(at, value, bytes);
+  memset(at, value, bytes);
   return tell(WRITTEN, at, bytes);
 }
 API cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t) { return cudaMemset(at, value, bytes); }
@@ -270,17 +295,17 @@ API cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStr
 
 // ---- streams and events: in order, done when the call returns; no time passes ------------------------------------
 
-API cudaStreamCreate(cudaStream_t* s) { *s = reinterpret_cast<cudaStream_t>(std::malloc(1)); return cudaSuccess; }
+API cudaStreamCreate(cudaStream_t* s) { *s = reinterpret_cast<cudaStream_t>(malloc(1)); return cudaSuccess; }
 API cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { return cudaStreamCreate(s); }
 API cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) { return cudaStreamCreate(s); }
-API cudaStreamDestroy(cudaStream_t s) { std::free(s); return cudaSuccess; }
+API cudaStreamDestroy(cudaStream_t s) { free(s); return cudaSuccess; }
 API cudaStreamSynchronize(cudaStream_t) DONE
 API cudaStreamQuery(cudaStream_t) DONE
 API cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) DONE
 API cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = *greatest = 0; return cudaSuccess; }
-API cudaEventCreate(cudaEvent_t* e) { *e = reinterpret_cast<cudaEvent_t>(std::malloc(1)); return cudaSuccess; }
+API cudaEventCreate(cudaEvent_t* e) { *e = reinterpret_cast<cudaEvent_t>(malloc(1)); return cudaSuccess; }
 API cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return cudaEventCreate(e); }
-API cudaEventDestroy(cudaEvent_t e) { std::free(e); return cudaSuccess; }
+API cudaEventDestroy(cudaEvent_t e) { free(e); return cudaSuccess; }
 API cudaEventRecord(cudaEvent_t, cudaStream_t) DONE
 API cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t, unsigned) DONE
 API cudaEventSynchronize(cudaEvent_t) DONE
@@ -298,8 +323,8 @@ DRIVER cuGetErrorString(CUresult error, const char** text) {
 API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                      cudaDriverEntryPointQueryResult* found) {
   *function = !name                                             ? nullptr
-              : !std::strcmp(name, "cuTensorMapEncodeTiled")  ? reinterpret_cast<void*>(cuTensorMapEncodeTiled)
-              : !std::strcmp(name, "cuTensorMapEncodeIm2col") ? reinterpret_cast<void*>(cuTensorMapEncodeIm2col)
+              : !strcmp(name, "cuTensorMapEncodeTiled")  ? reinterpret_cast<void*>(cuTensorMapEncodeTiled)
+              : !strcmp(name, "cuTensorMapEncodeIm2col") ? reinterpret_cast<void*>(cuTensorMapEncodeIm2col)
                                                               : nullptr;
   const bool here = *function;
   if (found) *found = here ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
@@ -323,8 +348,8 @@ API cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
 }
 API cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (device) return fail(cudaErrorInvalidDevice);
-  std::memset(p, 0, sizeof *p);
-  std::strcpy(p->name, "Kernelwright PTX executor");
+  memset(p, 0, sizeof *p);
+  strcpy(p->name, "Kernelwright PTX executor");
   p->totalGlobalMem = size_t(8) << 30, p->sharedMemPerBlock = DEFAULT_SHARED, p->sharedMemPerBlockOptin = MOST_SHARED;
   p->sharedMemPerMultiprocessor = 228 << 10, p->regsPerBlock = p->regsPerMultiprocessor = 65536, p->warpSize = 32;
   p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024, p->maxThreadsDim[2] = 64;

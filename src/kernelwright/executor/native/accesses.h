@@ -37,22 +37,20 @@ class Accesses {
   uint64_t me = 0;
   uint32_t shift = 0, block, synced;
   const uint32_t* known;
-  bool checks;
+  bool checks, mixed;  // `mixed`: lanes met in part
 
   __attribute__((always_inline)) bool is_before(uint64_t other, uint64_t mine, int lane) const {
     if (!other || (other ^ mine) >> 34 == 0) return true;
-    if (Touch{other}.block() != block) return is_ordered(w, lane, Touch{other}, shared);
-    if ((other ^ mine) >> 39 == 0) return Touch{other}.clock() <= synced || is_ordered(w, lane, Touch{other}, shared);
+    if (Touch{other}.block() != block) return (shared || w->clocks->others.get()) && is_ordered(w, lane, Touch{other}, shared);
+    if ((other ^ mine) >> 39 == 0) return Touch{other}.clock() <= synced || (mixed && is_ordered(w, lane, Touch{other}, shared));
     return Touch{other}.clock() <= known[Touch{other}.thread() >> 5];  // another warp of this block
   }
   // Keep a read, or a write; false where another thread's access may be a race.
   __attribute__((always_inline)) bool keep_read(Cell& c, uint64_t mine, int lane) const {
-    uint64_t first = read_cell(c.read[0]);
-    if (first == mine) return true;  // and whoever wrote since would have cleared it
+    uint64_t first = read_cell(c.read[0]), second = read_cell(c.read[1]);
+    if (first == mine || second == mine) return true;  // and whoever wrote since would have cleared it
     if (!is_before(read_cell(c.written), mine, lane)) return false;
     if (is_before(first, mine, lane)) return write_cell(c.read[0], mine), true;
-    uint64_t second = read_cell(c.read[1]);
-    if (second == mine) return true;
     bool same_warp = (first ^ second) >> 39 == 0 && (first ^ mine) >> 39 != 0;
     if (is_before(second, mine, lane) || same_warp) write_cell(c.read[1], mine);
     return true;
@@ -65,6 +63,11 @@ class Accesses {
     write_cell(c.written, mine);
     return true;
   }
+  bool is_mine(uint64_t touch) const { return (touch ^ me) >> 39 == 0; }  // this warp's
+  // Whether other lanes of this warp leave a reader where it is.
+  bool stays(uint64_t reader) const {
+    return is_mine(reader) ? Touch{reader}.clock() > synced : reader && !is_before(reader, me, 0);
+  }
   template <bool write> static constexpr uint8_t need() { return write ? THERE : THERE | WRITTEN; }
   template <bool write> static constexpr uint8_t look_at() { return write ? THERE | PENDING | FIXED | READING : THERE | WRITTEN | PENDING; }
 
@@ -72,7 +75,7 @@ class Accesses {
   bool shared;
 
   // `first`: an address of one of its lanes, which says where a generic address lies.
-  Accesses(Warp* warp, Space s, uint64_t first, uint32_t of_site) : w(warp), space(s), site(of_site), block(w->block->index), synced(w->clocks->synced), known(w->clocks->known), checks(has(warp, CHECK)) {
+  Accesses(Warp* warp, Space s, uint64_t first, uint32_t of_site) : w(warp), space(s), site(of_site), block(w->block->index), synced(w->clocks->synced), known(w->clocks->known), checks(has(warp, CHECK)), mixed(!w->clocks->lanes.empty()) {
     Launch* l = w->launch;
     if (s == GENERIC) base = first - SHARED_BASE < WINDOW ? SHARED_BASE : first >= GLOBAL_BASE && first < PARAM_BASE ? GLOBAL_BASE : 0;
     shared = s == SHARED || s == CLUSTER || base == SHARED_BASE;
@@ -87,20 +90,33 @@ class Accesses {
   }
 
   // Where an ordinary access lies; none where it is another.
-  template <uint32_t size, bool write> uint8_t* ordinary(int lane, uint64_t address) const {
+  template <uint32_t size, bool write> uint8_t* ordinary(uint64_t lane, uint64_t address) const {
     uint64_t at = address - base;
     if (at >= bytes || at & (size - 1) || at + size > bytes) return nullptr;
     if (checks && !all_are<size>(shadow + at, look_at<write>(), need<write>())) return nullptr;
     if (cells) {
-      uint64_t mine = me | uint64_t(lane) << 34;
+      uint64_t mine = me | lane << 34;
       Cell* c = cells + (at >> shift);
       for (uint32_t k = 0; k < size >> shift; k++)
-        if (!(write ? keep_write(c[k], mine, lane) : keep_read(c[k], mine, lane))) return nullptr;
+        if (!(write ? keep_write(c[k], mine, int(lane)) : keep_read(c[k], mine, int(lane)))) return nullptr;
     }
     if (checks && write) change<size>(shadow + at, ASYNC, WRITTEN);
     return data + at;
   }
-  // The same for all lanes of a warp that stand side by side from `address` on.
+  // Whether a lane that reads where the one before it did, which was ordinary, leaves everything as it is: either no
+  // cells are kept, or they hold two readers that neither lane comes after, and nothing that a lane of this warp wrote
+  // since they last met.
+  template <uint32_t size> bool settled(uint64_t address) const {
+    if (!cells) return true;
+    const Cell* c = cells + ((address - base) >> shift);
+    for (uint32_t k = 0; k < size >> shift; k++) {
+      uint64_t first = read_cell(c[k].read[0]), second = read_cell(c[k].read[1]), written = read_cell(c[k].written);
+      if (mixed || !stays(first) || !stays(second) || (is_mine(written) && Touch{written}.clock() > synced)) return false;
+      if ((first ^ second) >> 39 == 0 && !is_mine(first)) return false;
+    }
+    return true;
+  }
+  // The same as `ordinary` for all lanes of a warp that stand side by side from `address` on.
   template <uint32_t size, bool write> uint8_t* side_by_side(uint64_t address) const {
     uint64_t at = address - base;
     if (at >= bytes || at & (size - 1) || at + size * LANES > bytes) return nullptr;
@@ -118,7 +134,7 @@ class Accesses {
   }
   // Where any access lies, checked; none where it must not happen. `fresh`: what is stored.
   template <uint32_t size, bool write> uint8_t* at(int lane, uint64_t address, const void* fresh = nullptr) const {
-    if (uint8_t* p = ordinary<size, write>(lane, address)) return p;
+    if (uint8_t* p = ordinary<size, write>(uint32_t(lane), address)) return p;
     return reach({w, lane, write, ORDINARY, shared, site, size, address, nullptr, static_cast<const uint8_t*>(fresh)}, space, false, nullptr);
   }
 };

@@ -2,12 +2,13 @@
 // (_native.py): `Launch`, `Finding` and `SiteCount` must have the same fields there.
 #pragma once
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <atomic>
-#include <unordered_map>
 #include <vector>
 
+#include "collections.h"
 #include "runtime.h"
 
 namespace kw {
@@ -18,7 +19,7 @@ enum Kind {
   BAD_METADATA, NON_COHERENT, BARRIER_COUNT, SHUFFLE_SOURCE
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
-enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16 };
+enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8, HOPPER_SUMS = 16, CLUSTERED = 32 };
 // ASYNC: the last write was the async proxy's; READING: a bulk copy or wgmma has yet to read the byte.
 enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8, ASYNC = 16, READING = 32 };
 
@@ -74,7 +75,7 @@ inline void join(uint32_t* into, const uint32_t* clock) {
 struct Foreign {
   uint32_t users = 1;
   bool all = false;
-  std::unordered_map<uint32_t, Knowledge> known;
+  Table<uint32_t, Knowledge> known;
 };
 class Others {
   Foreign* held = nullptr;
@@ -98,7 +99,7 @@ class Others {
     for (auto& [block, k] : o.held->known) join(f.known[block].clock, k.clock);
   }
 };
-struct SyncVariable { std::unordered_map<uint32_t, Knowledge> known; bool all = false; };
+struct SyncVariable { Table<uint32_t, Knowledge> known; bool all = false; };
 
 // In place of <mutex> and <chrono>, whose headers take longer than this one.
 struct Lock { pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; };
@@ -116,7 +117,7 @@ inline double now_s() {
 
 struct LaunchState {
   Lock finding_lock, sync_lock;
-  std::unordered_map<uint64_t, SyncVariable> variables;
+  Table<uint64_t, SyncVariable> variables;
   std::atomic<uint64_t> next{0};
   std::atomic<uint32_t> stopped{0};
   std::atomic<uint64_t> steps{0};
@@ -201,6 +202,23 @@ struct Barrier {
   bool any = false, all = true;
 };
 
+// Zeros, of which only the pages that somebody touches take memory and time: most kernels touch no local memory.
+class Zeros {
+  uint8_t* held = nullptr;
+  size_t bytes = 0;
+
+ public:
+  Zeros() = default;
+  Zeros(const Zeros&) = delete;
+  ~Zeros() { if (held) munmap(held, bytes); }
+  uint8_t* of(size_t size) {  // none where there is no room
+    if (held) return held;
+    void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) held = static_cast<uint8_t*>(p), bytes = size;
+    return held;
+  }
+};
+
 struct Worker;
 struct Cluster;
 struct Block {
@@ -210,21 +228,22 @@ struct Block {
   uint32_t rank;  // within its cluster
   uint32_t index, id[3], threads, warp_count, ended = 0;
   uint64_t random;
-  std::vector<uint8_t> shared, shared_shadow, local, local_shadow;
+  std::vector<uint8_t> shared, shared_shadow;
+  Zeros local, local_shadow;
   std::vector<Cell> cells;
-  std::vector<Warp> warps;
-  std::vector<Fiber> fibers;
-  std::vector<Clocks> clocks;
-  std::vector<Copies> copies;
-  std::vector<BulkStores> stores;
-  std::vector<Multiplies> multiplies;
+  Array<Warp> warps;
+  Array<Fiber> fibers;
+  Array<Clocks> clocks;
+  Array<Copies> copies;
+  Array<BulkStores> stores;
+  Array<Multiplies> multiplies;
   std::vector<Transaction> transactions;
   TensorMemory tensor;
   Barrier barriers[16];
-  std::unordered_map<uint64_t, SyncVariable> near;  // what its warps told each other by atomics of the block's scope
+  Table<uint64_t, SyncVariable> near;  // what its warps told each other by atomics of the block's scope
   // who arrived at each mbarrier, by block, and knew; of other blocks too
-  struct Phase { std::unordered_map<uint32_t, Knowledge> told; Others others; };
-  std::unordered_map<uint32_t, Phase> phases;
+  struct Phase { Table<uint32_t, Knowledge> told; Others others; };
+  Table<uint32_t, Phase> phases;
   uint32_t proxied[32];  // clocks of the warps up to which a proxy fence covers their stores
   bool has_ended() const { return ended == warp_count; }
 };

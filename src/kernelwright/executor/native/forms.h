@@ -20,12 +20,18 @@ template <uint32_t size> void load_bytes(Warp* w, Mask m, const b64& address, Sp
   if (const uint8_t* p = joined && o == WEAK ? all.side_by_side<size, false>(address.at(0)) : nullptr) {
     memcpy(r, p, size * LANES);
   } else {
+    const uint8_t* again = nullptr;  // what the lane before read, where this one may read it unchecked
+    uint64_t before = 0;
     KW_EACH_LANE(i, m) {
-      const uint8_t* q = o == WEAK ? all.at<size, false>(int(i), address.at(i))
-                                   : reach({w, int(i), false, strength_of(o), false, site, size, address.at(i), nullptr, nullptr}, s, false, nullptr);
+      const uint64_t at = address.at(i);
+      if (again && at == before) { memcpy(r + i * size, again, size); continue; }
+      const uint8_t* q = o == WEAK ? all.ordinary<size, false>(i, at) : nullptr;
+      const bool repeats = q && i + 1 < LANES && address.at(i + 1) == at && all.settled<size>(at);
+      again = repeats ? q : nullptr, before = at;
+      if (!q) q = reach({w, int(i), false, strength_of(o), all.shared && o == WEAK, site, size, at, nullptr, nullptr}, s, false, nullptr);
       if (!q) continue;
       memcpy(r + i * size, q, size);
-      if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
+      if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, at, s), o, true, false);
     }
   }
 }
@@ -33,9 +39,13 @@ template <class U, int N>
 void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out) {
   alignas(64) U r[LANES][N] = {}, one[LANES];
   load_bytes<sizeof(U) * N>(w, m, address, s, o, site, reinterpret_cast<uint8_t*>(r));
-  for (int n = 0; n < N; n++) {
-    for (int i = 0; i < LANES; i++) one[i] = r[i][n];
-    memcpy(&out[n], one, sizeof one);
+  if constexpr (N == 1) {
+    memcpy(out, r, sizeof r);
+  } else {
+    for (int n = 0; n < N; n++) {
+      for (int i = 0; i < LANES; i++) one[i] = r[i][n];
+      memcpy(&out[n], one, sizeof one);
+    }
   }
 }
 
@@ -50,7 +60,7 @@ void store_bytes(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t
     return;
   }
   KW_EACH_LANE(i, m) {
-    uint8_t* p = o == WEAK ? all.ordinary<size, true>(int(i), address.at(i)) : nullptr;
+    uint8_t* p = o == WEAK ? all.ordinary<size, true>(i, address.at(i)) : nullptr;
     if (!p) {
       p = reach({w, int(i), true, strength_of(o), false, site, size, address.at(i), nullptr, r + i * size}, s, false, nullptr);
     }

@@ -1,5 +1,4 @@
 // A launch: blocks over threads of the host, the warps of a block as fibres, findings, deadlines.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -151,8 +150,9 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->counts = b->worker->counts.data();
   uint64_t size = uint64_t(l->local_bytes) * LANES;
   w->local_size = w->local_low = l->local_bytes;
-  w->local = b->local.data() + size * index;
-  w->local_shadow = b->local_shadow.data() + size * index;
+  uint8_t *local = b->local.of(size * b->warp_count), *shadow = b->local_shadow.of(size * b->warp_count);
+  w->local = local + size * index;
+  w->local_shadow = shadow + size * index;
   for (uint32_t i = 0; i < LANES; i++) {
     uint32_t t = index * LANES + i;
     w->tid[0].set(i, t % l->block[0]);
@@ -161,6 +161,7 @@ static void set_up_warp(Block* b, uint32_t index) {
   }
   for (int d = 0; d < 3; d++) w->ntid[d] = l->block[d], w->nctaid[d] = l->grid[d], w->ctaid[d] = b->id[d], w->cluster[d] = l->cluster[d];
   w->cluster_rank = b->rank, w->cluster_size = l->cluster[0] * l->cluster[1] * l->cluster[2];
+  w->explicit_cluster = l->flags & CLUSTERED ? ~Mask(0) : 0;
   w->shared_dynamic = l->shared_dynamic, w->shared_total = l->shared_bytes;
   w->params = l->params;
   w->clocks = &b->clocks[index];
@@ -168,11 +169,12 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->clocks->known[index] = 1;
   w->copies = &b->copies[index];
   *w->copies = Copies{};
+  b->stores[index] = BulkStores{}, b->multiplies[index] = Multiplies{};
   w->fiber = &b->fibers[index];
   char* stack = w->fiber->stack ? w->fiber->stack : take_stack(b->worker);
   *w->fiber = Fiber{};
   w->fiber->stack = stack;
-  if (!stack) { halt(l, STACK, ~0u); w->fiber->state = ENDED; return; }
+  if (!stack || !local || !shadow) { halt(l, STACK, ~0u); w->fiber->state = ENDED; return; }
   w->stack_end = stack + 65536;
   w->fiber->sp = prepare(stack, l->stack_bytes, run_fiber);
 }
@@ -187,12 +189,9 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->shared.assign(l->shared_bytes, uint8_t(l->fill));
   b->shared_shadow.assign(l->shared_shadow, l->shared_shadow + l->shared_bytes);
   if ((l->flags & RACES) && b->cells.empty()) b->cells.resize((l->shared_bytes >> l->shared_shift) + 1);
-  uint64_t local = uint64_t(l->local_bytes) * LANES * b->warp_count;
-  b->local.resize(local);
-  b->local_shadow.resize(local);
-  b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
+  b->warps.make(b->warp_count), b->fibers.make(b->warp_count), b->clocks.make(b->warp_count), b->copies.make(b->warp_count);
+  b->stores.make(b->warp_count), b->multiplies.make(b->warp_count);
   for (Barrier& bar : b->barriers) bar = Barrier{};
-  b->stores.assign(b->warp_count, BulkStores{}), b->multiplies.assign(b->warp_count, Multiplies{});
   b->transactions.clear(), b->tensor = TensorMemory{};
   memset(b->proxied, 0, sizeof b->proxied);
   b->near.clear();

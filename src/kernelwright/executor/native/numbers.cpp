@@ -1,4 +1,5 @@
-// Directed roundings (this file is compiled with -frounding-math), and matrix instructions.
+// Directed roundings. What is rounded is read after the mode is set and written before it is set back, both of `volatile`
+// variables, so that no compiler moves the operation out of between or does it itself.
 #include <cfenv>
 
 #include "reals.h"

@@ -43,6 +43,7 @@ struct Warp {
   b32 tid[3];
   uint32_t ntid[3], ctaid[3], nctaid[3], cluster[3];
   uint32_t cluster_rank, cluster_size;
+  Mask explicit_cluster;  // all lanes, or none: whether the launch, or the kernel, asked for clusters
   Mask cluster_arrived, cluster_ready;  // lanes that arrived at the cluster's barrier; those whose phase is over
   uint32_t shared_dynamic, shared_total;
   const uint8_t* params;

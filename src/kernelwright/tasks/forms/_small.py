@@ -4,6 +4,7 @@ On the meta device nothing is allocated, but torch imports its compiler and runs
 which a file of a few small tensors need not spend.
 """
 
+import itertools
 import math
 from typing import Any, Final
 
@@ -77,12 +78,12 @@ class Small(TorchFunctionMode):
 
 
 def _together(args: tuple[Any, ...]) -> int:
-    """Count the elements of a pointwise result; very many where shapes do not fit, which the call will say."""
-    shapes = [arg.shape for arg in args if isinstance(arg, torch.Tensor)]
-    try:
-        return math.prod(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    except RuntimeError:
-        return _UNKNOWN
+    """Count the elements that a pointwise result has at most; where shapes do not fit, the call will say so.
+
+    `torch.broadcast_shapes` imports SymPy, which takes a second.
+    """
+    shapes = [arg.shape[::-1] for arg in args if isinstance(arg, torch.Tensor)]
+    return math.prod(map(max, itertools.zip_longest(*shapes, fillvalue=1)))
 
 
 def _elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
