@@ -157,7 +157,7 @@ template <class T, bool plain> struct Flash {
   static constexpr int R = kTileRows;
   static constexpr int64_t kKeys = 512;       // of a block
   static constexpr int64_t kApart = kKeys + W;  // of rows of scores, so that they do not share their places in the cache
-  static constexpr int64_t kRows = (W == 8 ? 43 : 32) * R, kFewTasks = 16;
+  static constexpr int64_t kRows = 384 / R * R, kFewTasks = 16;
   // What is multiplied: pairs of bfloat16 where the processor has them. Queries are then multiplied as they are, and scores
   // by the factor, which would round in them; weights are rounded, as torch's are.
   using A = Multiplied<T>;
