@@ -42,7 +42,7 @@ class Case:
 
 
 def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
-    """Time the contestants of a case in rounds, and return a row: medians, and the ratio to the best of the others."""
+    """Time the contestants of a case in rounds, and return a row: medians, least times, and the ratio to the best."""
     errors = _errors(case)
     clock = time.process_time if case.own_threads else time.thread_time
     clock = clock if threads == 1 else time.perf_counter
@@ -61,7 +61,8 @@ def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
     return {
         "op": case.op, "size": case.size, "dtype": case.dtype, "threads": threads, "rounds": rounds,
         "clock": "wall" if threads > 1 else "process CPU" if case.own_threads else "thread CPU",
-        "times_us": {name: round(value, 2) for name, value in medians.items()}, "best": best,
+        "times_us": {name: round(value, 2) for name, value in medians.items()},
+        "least_us": {name: round(min(taken), 2) for name, taken in times.items()}, "best": best,
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(ratios[len(ratios) // 4], 3), round(ratios[len(ratios) * 3 // 4], 3)],
     } | ({"errors": errors} if errors else {})  # fmt: skip
@@ -131,6 +132,8 @@ def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | 
     """Run a family's script: `cases` makes them for a word that their op contains."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--only", default="", help="a word in the op's name")
+    parser.add_argument("--op", help="the whole name of the only op")
+    parser.add_argument("--dtype", help="the only dtype, as rows name it")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--without", action="append", default=[], help="a contestant to leave out")
@@ -140,7 +143,9 @@ def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | 
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **wanted})
     torch.set_num_threads(given.threads)
-    for case in cases(given.only):
+    for case in cases(given.only or given.op or ""):
+        if (given.op or case.op, given.dtype or case.dtype) != (case.op, case.dtype):
+            continue
         left = {name: call for name, call in case.contestants.items() if name not in given.without}
         case = replace(case, contestants=left)
         row = {"family": module.rpartition(".")[2], **turns(case, given.rounds, given.threads)}

@@ -5,7 +5,8 @@
 Ops: `dense`, `causal` and their gradients, `decode`, `mask NAME` and `flex NAME` for the masks of long contexts.
 Forward in float32 is held to oneDNN by way of OpenVINO too, where that is installed (`pip install openvino`).
 FlexAttention skips the blocks that a mask leaves empty, and reads the mask's table in blocks that it fills in part; so
-one compilation serves all masks. Keys that are paged or int8 are gathered and widened for torch, which reads neither.
+one compilation serves all masks for a size of blocks, of which there are two. Keys that are paged or int8 are gathered
+and widened for torch, which reads neither.
 """
 
 import importlib.util
@@ -76,14 +77,14 @@ def of_masks(only: str) -> Iterator[Case]:
                 own["sdpa"] = partial(sdpa, q, k, v, is_causal=name == "causal")
             yield Case(f"mask {name}", size, "float32", forms | own, 1e-4)
         if only in f"flex {name}":
-            blocks = create_block_mask(lambda _b, _h, i, j: table[i, j], None, None, ROWS, ROWS, device="cpu")  # noqa: B023
-            yield Case(
-                f"flex {name}",
-                size,
-                "float32",
-                forms | {"flex": partial(flex, q, k, v, block_mask=blocks)},
-                1e-4,
-            )
+            flexes: dict[str, Call] = {}
+            for block in (128, 64):
+                blocks = create_block_mask(
+                    lambda _b, _h, i, j: table[i, j],  # noqa: B023  (called at once)
+                    None, None, ROWS, ROWS, device="cpu", BLOCK_SIZE=block,
+                )  # fmt: skip
+                flexes[f"flex {block}"] = partial(flex, q, k, v, block_mask=blocks)
+            yield Case(f"flex {name}", size, "float32", forms | flexes, 1e-4)
 
 
 def of_caches() -> Iterator[Case]:

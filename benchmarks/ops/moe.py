@@ -95,7 +95,11 @@ def measured(layer: str, tokens: int, dtype: torch.dtype, threads: int, rounds: 
             for _ in range(repeats):
                 calls[name]()
             times[name].append((clock() - begun) / repeats * 1e6)
+    _, chosen, hidden, width = LAYERS[layer]
+    gflop = 6e-9 * tokens * chosen * hidden * width
     return {
+        "gflop": round(gflop, 3),
+        "gflop_per_s": {name: round(gflop / min(each) * 1e6, 1) for name, each in times.items()},
         "layer": layer, "sizes": LAYERS[layer], "tokens": tokens, "dtype": str(dtype).removeprefix("torch."),
         "threads": threads, "load": round(os.getloadavg()[0], 1),
         "us": {name: round(min(each), 1) for name, each in times.items()},

@@ -18,6 +18,7 @@ WHOLE = {
         "const int64_t at = row.row;",
     ),
     "keys of another group": ("pack_transposed(k.at(b, g, n)", "pack_transposed(k.at(b, 0, n)"),
+    "values of another group": ("const T* from = v.at(b, g, 0);", "const T* from = v.at(b, 0, 0);"),
 }
 MASKED = {
     "the last key of a range is hidden": (

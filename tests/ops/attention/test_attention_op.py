@@ -342,3 +342,38 @@ def test_a_sink_that_is_no_number_leaves_none(sink):
         torch.testing.assert_close(mine, exact, rtol=1e-5, atol=1e-5, equal_nan=True)
         assert bool(mine[:, 0].isfinite().all()) == (sink in (2.0, -math.inf))
         assert bool(mine[:, 1].isfinite().all())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_scores_that_are_no_numbers_leave_none_in_their_rows_alone(sign):
+    q, k, v = drawn(1, 1, 1, 9, 40, 16, 16)
+    none = torch.tensor(math.nan).copysign(torch.tensor(sign))
+    q[0, 0, 3] = none  # every score of a row, and no largest among them
+    out, lse = attention(q, k, v, return_lse=True)
+    assert bool(out[0, 0, 3].isnan().all())
+    assert bool(lse[0, 0, 3].isnan())
+    others = torch.arange(9) != 3
+    near(out[:, :, others], plain(q.double(), k.double(), v.double(), torch.ones(40) > 0)[:, :, others], 3e-6)
+    q[0, 0, 3], k[0, 0, 21] = 1.0, none  # one score of each row
+    out, lse = attention(q, k, v, return_lse=True)
+    assert bool(out.isnan().all())
+    assert bool(lse.isnan().all())
+
+
+@pytest.mark.parametrize("power", [-1.5, -60.25, -124.5, -125.0, -127.0, -128.5, -1e5, -math.inf])
+def test_a_weight_is_right_to_the_least_normal_number_and_zero_below(power):
+    q, k, v = torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 2, 1), torch.zeros(1, 1, 2, 8)
+    k[0, 0, 1], v[0, 0, 1] = power * math.log(2), 2.0**100
+    found = float(attention(q, k, v, scale=1.0)[0, 0, 0, 5])
+    weight = 2.0**power if power >= -125 else 0.0
+    # a score of 125 is known to 2^-17 of a power
+    assert found == pytest.approx(2.0**100 * weight / (1 + weight), rel=2e-5, abs=0)
+
+
+@pytest.mark.parametrize("keys", [40, 45])
+def test_values_are_read_where_they_lie_or_packed_alike(keys):
+    q, k, v = drawn(1, 2, 2, 30, keys, 16, 32)
+    expected = attention(q, k, v)
+    for first in (1, 4, 8, 16):
+        held = torch.full((16 + v.numel() + first,), math.nan)[first : first + v.numel()].view_as(v)
+        assert torch.equal(attention(q, k, held.copy_(v)), expected)

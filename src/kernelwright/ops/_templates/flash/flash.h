@@ -16,21 +16,40 @@ constexpr float kLn2 = 0.693147180559945309f;
 constexpr int64_t kPanel = 2 * W;  // keys of a panel, and of a word of mask bits
 constexpr uint32_t kEveryKey = kPanel == 32 ? ~uint32_t(0) : (uint32_t(1) << (kPanel % 32)) - 1;
 
+// x where it is greater, else y: y where either is NaN, by one instruction.
+KW_INLINE F greater_or(F x, F y) {
+#if defined(__AVX512F__)
+  return (F)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined(__AVX2__)
+  return (F)_mm256_max_ps((__m256)x, (__m256)y);
+#else
+  return (x > y) ? x : y;
+#endif
+}
+
 // 2^x for x <= 0 and NaN; zero where it would be subnormal, so that no product meets a subnormal number. The polynomial
 // is fitted to 2e-9 on [-1/2, 1/2].
 KW_INLINE F exp2_of_negative(F x) {
-  const F n = rint(x), r = x - n;
-  F p = splat(1.5353360601592201e-4f);
-  p = fma(p, r, 1.3398874860175466e-3f);
-  p = fma(p, r, 9.6184373664747261e-3f);
-  p = fma(p, r, 5.5503324697146042e-2f);
-  p = fma(p, r, 2.4022647913499171e-1f);
-  p = fma(p, r, 6.9314720285595655e-1f);
-  p = fma(p, r, 1.0f);
+  const auto power = [](F r, float times) KW_INLINED {
+    F p = splat(times * 1.5353360601592201e-4f);
+    p = fma(p, r, times * 1.3398874860175466e-3f);
+    p = fma(p, r, times * 9.6184373664747261e-3f);
+    p = fma(p, r, times * 5.5503324697146042e-2f);
+    p = fma(p, r, times * 2.4022647913499171e-1f);
+    p = fma(p, r, times * 6.9314720285595655e-1f);
+    return fma(p, r, times);
+  };
 #if defined(__AVX512F__)
-  return (F)_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), (__m512)p, (__m512)n);
+  const F n = rint(x);
+  return (F)_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ),
+                                   (__m512)power(x - n, 1.0f), (__m512)n);
 #else
-  return (x < -126.0f) ? F{} : scale_normal(p, n);
+  // Twice 2^r by half of 2^n. Next to 3 * 2^22 the last bit of a number is one, so its bits hold n, and as many more as make
+  // n + 126 of the last eight: an exponent, and at -126, where smaller numbers are kept, that of zero.
+  constexpr float kWhole = 12582912.0f + 126.0f;
+  x = greater_or(splat(-126.0f), x);
+  const F whole = x + kWhole;
+  return power(x - (whole - kWhole), 2.0f) * from_bits(bits(whole) << 23);
 #endif
 }
 
@@ -138,7 +157,7 @@ template <class T, bool plain> struct Flash {
   static constexpr int R = kTileRows;
   static constexpr int64_t kKeys = 512;       // of a block
   static constexpr int64_t kApart = kKeys + W;  // of rows of scores, so that they do not share their places in the cache
-  static constexpr int64_t kRows = 32 * R, kFewTasks = 16;
+  static constexpr int64_t kRows = 384 / R * R, kFewTasks = 16;
   // What is multiplied: pairs of bfloat16 where the processor has them. Queries are then multiplied as they are, and scores
   // by the factor, which would round in them; weights are rounded, as torch's are.
   using A = Multiplied<T>;
@@ -166,6 +185,7 @@ template <class T, bool plain> struct Flash {
     Temporary<A> keys, values, queries, weights;
     Temporary<float> scores, sums;
     Temporary<Row> rows;
+    const A* lying = nullptr;  // all values of a task, where they lie as they would be packed
     bool packed[kKeys / kPanel];
     uint32_t bits[R][kKeys / kPanel];
     Room(const Flash& a, int64_t count)
@@ -178,12 +198,20 @@ template <class T, bool plain> struct Flash {
     }
   };
 
+  // Values where they lie, if that is as they would be packed.
+  const A* lying_values(int64_t b, int64_t g) const {
+    const T* from = v.at(b, g, 0);
+    if constexpr (std::is_same_v<A, T>)
+      if (v.row == s.columns && s.columns == s.width() && reinterpret_cast<uintptr_t>(from) % sizeof(F) == 0) return from;
+    return nullptr;
+  }
+
   void pack(Room& room, int64_t b, int64_t g, int64_t first, int64_t panel) const {
     if (room.packed[panel]) return;
     room.packed[panel] = true;
     const int64_t n = first + panel * kPanel, count = std::min(kPanel, s.keys - n);
     pack_transposed(k.at(b, g, n), k.row, count, s.inner, 1.0f, room.keys.data + panel * kPanel * s.depth());
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count && !room.lying; ++i)
       copy_row(v.at(b, g, n + i), s.columns, 1.0f, room.values.data + (panel * kPanel + i) * room.columns);
   }
 
@@ -201,10 +229,10 @@ template <class T, bool plain> struct Flash {
         if constexpr (!plain) x = scoring.biased(scoring.capped(x), row.slope, at, n + p * kPanel + i * W);
         if (bits[p] != kEveryKey) x = where_bits(bits[p] >> (i * W), x, splat(-kInf));
         if (!plain || bits[p] != kEveryKey) store(place, x, Full{});
-        top = maximum(x, top);
+        top = greater_or(x, top);  // NaN is met again in the total
       }
     const float before = row.state.top;
-    row.state.top = larger(before, fold_lanes(top, [](F x, F y) { return maximum(x, y); })[0]);
+    row.state.top = larger(before, fold_lanes(top, greater_or)[0]);
     const float shift = row.state.top == -kInf ? 0.0f : row.state.top;
     F total[2] = {};
     for (int64_t p = 0; p < panels; ++p)
@@ -242,7 +270,8 @@ template <class T, bool plain> struct Flash {
         for (int64_t e = 0; e < room.columns; e += W)
           store(sums + r * room.columns + e, load(sums + r * room.columns + e, Full{}) * shrunk, Full{});
     }
-    const A *values = room.values.data + begin * room.columns, *weights = room.weighed();
+    const A* values = room.lying ? room.lying + (first + begin) * room.columns : room.values.data + begin * room.columns;
+    const A* weights = room.weighed();
     if (strict) {
       for (int64_t r = 0; r < count; ++r)
         for (int64_t n = 0; n < keys; ++n)
@@ -277,6 +306,7 @@ template <class T, bool plain> struct Flash {
 
   // Rows m to m + count of a group, the heads' rows one after another.
   void task(Room& room, int64_t b, int64_t g, int64_t m, int64_t count, bool strict) const {
+    room.lying = lying_values(b, g);
     std::fill_n(room.sums.data, count * room.columns, 0.0f);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t h = g * s.each() + (m + r) / s.rows, i = (m + r) % s.rows;
@@ -315,7 +345,7 @@ template <class T, bool plain> struct Flash {
   // Rows that see no key are zeros.
   void done(const Room& room, int64_t b, int64_t r) const {
     const Row& row = room.rows.data[r];
-    const bool dead = row.state.top == -kInf;
+    const bool dead = row.state.total == 0.0f;
     const float total = dead ? 1.0f : row.state.total;
     T* to = out.at(b, row.head, row.row);
     over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
@@ -338,7 +368,7 @@ template <class T, bool plain> struct Flash {
     const int64_t items = s.batch * s.groups, rows = s.each() * s.rows;
     if (items * rows == 0) return;
     const int64_t high = items * ((rows + kRows - 1) / kRows) < kFewTasks ? kRows / 2 : kRows;
-    const int64_t blocks = (rows + high - 1) / high;
+    const int64_t tiles = (rows + R - 1) / R, blocks = (rows + high - 1) / high;  // of whole tiles
     const int64_t threads = omp_in_parallel() || rows * s.keys * items < 4096 ? 1 : omp_get_max_threads();
     const std::unique_ptr<bool[]> strict(new bool[items]());
 #pragma omp parallel num_threads(threads)
@@ -347,12 +377,12 @@ template <class T, bool plain> struct Flash {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < items; ++i) strict[i] = !all_finite(i / s.groups, i % s.groups);
       }
-      Room room(*this, (rows + blocks - 1) / blocks);
+      Room room(*this, (tiles + blocks - 1) / blocks * R);
 #pragma omp for schedule(dynamic, 1)
       for (int64_t i = 0; i < items * blocks; ++i) {
         const int64_t item = i / blocks, at = blocks - 1 - i % blocks;  // the longest rows of a causal mask first
-        const int64_t m = rows * at / blocks;
-        task(room, item / s.groups, item % s.groups, m, rows * (at + 1) / blocks - m, strict[item]);
+        const int64_t m = tiles * at / blocks * R, end = std::min(rows, tiles * (at + 1) / blocks * R);
+        task(room, item / s.groups, item % s.groups, m, end - m, strict[item]);
       }
     }
   }
