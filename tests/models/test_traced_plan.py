@@ -56,4 +56,7 @@ def test_a_trace_is_shown_beside_the_profile_of_an_op(tmp_path, capsys):
     assert main(["profile", op, "--device", "cpu", "--trace", ALEXNET]) == 0
     said = capsys.readouterr().out
     assert "alexnet.json.gz: CPU-bound, the host sets the pace 100% of the time" in said
-    assert "counted by kernels instead, CPU-bound before kernel 20 and GPU-bound from it on (in aten::add_," in said
+    assert (
+        "counted by kernels instead, CPU-bound before kernel 20 and GPU-bound from it on (in aten::add_,"
+        in said
+    )
