@@ -3,6 +3,7 @@
 import pytest
 
 from kernelwright.cli._executed import told_executed
+from kernelwright.cli.judge import _print
 from kernelwright.records import CheckStatus, Finding, ModelledTime, Split
 from kernelwright.search import Judgement
 from kernelwright.tasks import load_task
@@ -73,3 +74,11 @@ def test_of_others_nothing_is_said(task):
     assert told(task, judgement("timed", verdict="rejected")) == []
     assert len(told(task, judgement("timed"), language="torch")) == 1 + 1  # torch runs on a GPU too
     assert len(told(task, judgement("timed"), language="pallas")) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"), [("rejected", "rejected; unknown, not timed"), ("unknown", "unknown, not timed")]
+)
+def test_what_verdict_and_decision_share_is_said_once(verdict, said, capsys):
+    _print(judgement("correct", verdict=verdict), "", verbose=False)
+    assert capsys.readouterr().out.splitlines()[-1] == said

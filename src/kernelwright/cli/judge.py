@@ -141,4 +141,5 @@ def _print(judgement: "Judgement", last: str, *, verbose: bool) -> None:
     if judgement.declined:
         print(f"declined {', '.join(judgement.declined)}: the native op would run there")
     speedup = judgement.speedup.model_dump() if judgement.speedup else None
-    print(last or f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)
+    came_to = dict.fromkeys((str(judgement.verdict), str(judgement.decision)))
+    print(last or f"{'; '.join(came_to)}, {speedup_text(speedup)}", flush=True)
