@@ -43,3 +43,17 @@ def test_what_every_kernel_includes_is_compiled_once(monkeypatch, tmp_path):
     gcc = Path(_native.compiler()).name == "g++"
     assert sum("c++-header" in words for words, _ in done) == gcc
     assert [line[0] for line in done[-1][1].output.splitlines()[:1]] == ["!" if gcc else "."]
+
+
+def test_a_long_kernel_is_not_optimised(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    monkeypatch.setattr(_native, "_LONG", 5)
+    run, last = _native.run_tool, []
+    monkeypatch.setattr(
+        _native, "run_tool", lambda words, **more: last.append(words) or run(words, **more)
+    )
+    levels = []
+    for lines in (3, 9):
+        _native.kernel_library('#include "runtime.h"\n' + "\n" * lines)
+        levels.append([word for word in last[-1] if word.startswith("-O")][-1])
+    assert levels == ["-O2", "-O0"]

@@ -57,6 +57,9 @@ _COMMON_BYTES: Final = (4, 8)
 _HEADERS: Final = ("runtime.h", "lanes.h", "reals.h")
 """What the code of every kernel includes: the first, and by way of it the others."""
 _KERNEL_FLAGS: Final = ("-O2", f"-I{NATIVE}")
+_LONG: Final = 5000
+"""Lines from which on a kernel is not optimised. Any of its blocks may follow any other: one of 784 blocks in 10,938
+lines takes 22 s so, where -O1 does not end within 70."""
 _MORE_HEADERS: Final = ("tcgen05.h", "video.h", "wide.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
@@ -218,6 +221,8 @@ def _build_part(name: str, folder: Path, into: Path) -> None:
 def _build_kernel(source: str, folder: Path, into: Path) -> None:
     (folder / "kernel.cpp").write_text(source)
     readable = []
+    if source.count("\n") >= _LONG:
+        return _compile([*_KERNEL_FLAGS, "-O0", str(folder / "kernel.cpp"), "-o", str(into)], folder)
     if headers := kernel_headers():
         readable = [headers]
         (folder / f"{_HEADERS[0]}.gch").symlink_to(headers)
