@@ -49,9 +49,7 @@ def test_a_long_kernel_is_not_optimised(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(_native, "_LONG", 5)
     run, last = _native.run_tool, []
-    monkeypatch.setattr(
-        _native, "run_tool", lambda words, **more: last.append(words) or run(words, **more)
-    )
+    monkeypatch.setattr(_native, "run_tool", lambda words, **more: last.append(words) or run(words, **more))
     levels = []
     for lines in (3, 9):
         _native.kernel_library('#include "runtime.h"\n' + "\n" * lines)

@@ -109,6 +109,7 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
             heads.append(_head(function) + ";")
         left += sorted(writer.called)
     registers = sum(len(f.registers) for n, f in module.functions.items() if n in done)
+    temporaries = sum(text.count("\n") for text in texts)  # each has its own place where nothing is optimised
     return Translation(
         source="\n".join([*_includes(writers), "using namespace kw;", *heads, *texts]) + "\n",
         symbol="kw_kernel",
@@ -116,7 +117,7 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
         sites=tuple(sites.instructions),
         blocks=tuple(counted),
         parameter_bytes=parameter_offsets(entry)[1],
-        stack_bytes=-(-(registers * 1024 + (1 << 19)) // 4096) * 4096,
+        stack_bytes=-(-(registers * 1024 + temporaries * 512 + (1 << 19)) // 4096) * 4096,
         shared_grain=min(w.smallest["shared"] for w in writers),
         global_grain=min(w.smallest["global"] for w in writers),
         has_fences=any(w.has_fences for w in writers),
