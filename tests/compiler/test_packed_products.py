@@ -118,13 +118,18 @@ def test_eight_lanes_multiply_many_rows_by_columns_that_stay_in_the_first_cache(
     assert found == {"eight": {held + inner - apart}, "four": {held}}
 
 
-@pytest.mark.parametrize("flags", differing({"pairs": (), "none": NO_PAIRS}).values(), ids=str)
-def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(flags):
+def in_bfloat16():
+    """Return the state and the program of each case."""
     states = {case: state_of(case, "bfloat16") for case in CASES}
-    programs = {
+    return states, {
         case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
         for case, s in states.items()
     }
+
+
+@pytest.mark.parametrize("flags", differing({"pairs": (), "none": NO_PAIRS}).values(), ids=str)
+def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(flags):
+    states, programs = in_bfloat16()
     library = built(programs, *flags)
     for case, state in states.items():
         inputs = [(x - 0.5).bfloat16() for x in drawn(state.graph)]
@@ -142,11 +147,7 @@ def test_bfloat16_is_multiplied_by_pairs_where_the_machine_can(flags):
 @pytest.mark.parametrize("flags", differing({"own": (), "eight": EIGHT}).values(), ids=str)
 def test_the_model_of_the_tile_unit_multiplies_bfloat16_where_tiles_are_whole(flags):
     """It counts denormals as zero, as does AVX512-BF16, by which it shows on a machine that has not got that either."""
-    states = {case: state_of(case, "bfloat16") for case in CASES}
-    programs = {
-        case: (s.graph, dataclasses.replace(lower(s.graph, s.decisions), name=case))
-        for case, s in states.items()
-    }
+    states, programs = in_bfloat16()
     library, by_unit = built(programs, TILE_MODEL, *NO_PAIRS, *flags), set()
     for case, state in states.items():
         inputs = [(x - 0.5).bfloat16() for x in drawn(state.graph)]

@@ -270,7 +270,7 @@ def test_state_that_no_constant_changes_does_not_count_and_layers_stay(tmp_path:
     assert task.notes == (
         "shrunk batch: 4,096 → 64", "not counted: 83,200 elements of state that no constant changes",
     )  # fmt: skip
-    with pytest.raises(TaskError, match=r"beside 83,200 elements .* cannot shrink below 256 elements"):
+    with pytest.raises(TaskError, match=r"not counting 83,200 elements .* cannot shrink below 256 elements"):
         load_task(file, max_elements=100)
 
 

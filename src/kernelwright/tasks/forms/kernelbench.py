@@ -192,7 +192,9 @@ class _File:
                 self.values, limit
             ), fixed
         except TaskError as error:
-            raise TaskError(f"beside {fixed:,} elements of state that no constant changes, {error}") from None
+            raise TaskError(
+                f"not counting {fixed:,} elements of state that no constant changes, {error}"
+            ) from None
 
     def _elements(self, values: Mapping[str, int]) -> int:
         """Count elements at these values; other layers than the file declares are another model."""

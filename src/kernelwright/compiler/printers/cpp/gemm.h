@@ -313,7 +313,8 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
     if (s.rows <= Wider<P>::rows && (P::members > 1 ? s.run == 2 * P::columns : s.run % (2 * P::columns) == 0))
       return multiply<Wider<P>>(s, left, right, finish);
   using A = std::conditional_t<std::is_same_v<Left, InPlace<Multiplied<T>>>, Multiplied<T>, float>;
-  const PackedProduct<P, T, A> product{s, right};
+  using Product = PackedProduct<P, T, A>;
+  const Product product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
   const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
   const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
@@ -324,7 +325,7 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   const bool deep = product.deep((s.rows + blocks - 1) / blocks), moved = !deep && wants_room<A>(s, left);
   const Temporary<A> room(deep ? s.batch * s.rows * s.inner : moved ? s.batch * s.rows * apart_of<A>(s) : 0);
   const Deep d(s, P::columns, (s.rows + blocks - 1) / blocks);
-  if constexpr (product.kMayBeDeep)
+  if constexpr (Product::kMayBeDeep)
     if (deep) {
 #pragma omp parallel num_threads(threads)
       {
@@ -359,7 +360,7 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
       const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
       const int64_t first = tiles * group / groups, last = tiles * (group + 1) / groups;
 #if KW_TILES
-      if constexpr (product.kMayUseUnit)
+      if constexpr (Product::kMayUseUnit)
         if (by_unit) {
           product.unit_block(shapes, rows, b, m, end - m, first, last, finish);
           continue;
