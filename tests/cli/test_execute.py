@@ -85,6 +85,7 @@ def test_a_traced_thread_tells_each_step_with_its_registers(scale, capsys):
     assert [s["line"] for s in steps] == sorted(s["line"] for s in steps)
     assert len(steps) == 13
     assert next(m for m in result["memory"] if m["instruction"] == "st.global.f32")["units"] == 3
+    assert (result["tensor"], result["touched_bytes"]) == ({}, 2 * 20 * 4)
 
 
 def test_steps_name_the_line_of_the_source(scale, capsys):
@@ -110,7 +111,7 @@ def test_findings_are_told_and_the_exit_code_is_one(scale, capsys):
     assert main(["execute", scale, "float32[20]", "out:float32[20]", "30"]) == 1
     said = capsys.readouterr().out
     assert "out-of-bounds at PTX line 19" in said
-    assert "triple: ok" in said
+    assert "triple: 2 findings, " in said
     assert "not timed" in said
 
 
@@ -122,7 +123,9 @@ def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys
     assert command.endswith(f"tried): kernelwright execute {smaller}")
     assert "thread 1: ld.global.f32 touches 4 bytes of global memory" in finding
     assert main([*words, "--json"]) == 1
-    last = events(capsys)[-1]
+    first, *_, last = events(capsys)
+    assert (first["instruction"], first["space"], first["size"]) == ("ld.global.f32", "global", 4)
+    assert f"{first['address']:#x}" in first["message"]
     assert last["command"].endswith(smaller)
     assert main(last["command"].replace("'", "").split()[1:]) == 1  # the words that it names fail too
     said = capsys.readouterr().out
@@ -138,6 +141,9 @@ def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys
         (["k.txt"], "no .ptx and no .cu file"),
         (["nosuch.ptx"], "cannot be read"),
         (["{binary}"], "is no text; expected PTX or CUDA C++"),
+        (["{empty}"], "holds no kernel"),
+        (["{scale}", "float32[999999999999]", "1", "1"], "an eighth of this machine's memory"),
+        (["{scale}", "1", "1", "1", "--at", "1,0"], "--at is '1,0'; there are 1 blocks of 32 threads"),
         (["{scale}", "1", "1", "1", "--grid", "2147483648"], "more than 2^31 - 1 blocks"),
         (["{scale}", "1", "1", "1", "--shared", "1099511627776"], "1099511627776 bytes of shared memory"),
         (["{scale}", "1", "2", "x"], "argument 'x' is no number and no tensor"),
@@ -151,7 +157,8 @@ def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys
 def test_bad_input_is_told_in_a_sentence(scale, words, said, capsys, tmp_path):
     binary = tmp_path / "binary.ptx"
     binary.write_bytes(bytes(range(256)))
-    assert (
-        main(["execute", *(w.replace("{scale}", scale).replace("{binary}", str(binary)) for w in words)]) == 2
-    )
+    empty = tmp_path / "empty.ptx"
+    empty.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.func f() { ret; }\n")
+    places = {"scale": scale, "binary": binary, "empty": empty}
+    assert main(["execute", *(w.format_map(places) if "{" in w else w for w in words)]) == 2
     assert said in capsys.readouterr().err

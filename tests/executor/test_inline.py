@@ -114,7 +114,7 @@ def test_a_candidate_runs_unchanged_for_every_type_that_it_dispatches(load):
         x = torch.arange(6 * 100, dtype=dtype).reshape(6, 100)
         assert torch.equal(model(x), 2 * x.flip(-1))
         assert torch.equal(model(x.t()), 2 * x.t().flip(-1))
-    with pytest.raises(RuntimeError, match="mirror not implemented for float16"):
+    with pytest.raises(RuntimeError, match="\"mirror\" not implemented for 'Half'"):
         model(torch.ones(2, 2).half())
 
 
@@ -133,8 +133,10 @@ def test_what_torch_empty_left_unwritten_is_found_where_it_is_read(load):
 def test_what_the_small_torch_lacks_is_refused_by_line():
     _, build = built(CANDIDATE.replace("x = x.contiguous();", "x = x.erfinv();"))
     assert build.status is BuildStatus.UNAVAILABLE
-    assert "cuda_sources(19)" in build.diagnostics
-    assert "erfinv" in build.diagnostics
+    assert re.match(
+        r"not executed: cuda_sources\(19\): error: .*erfinv.*; the executor's torch is a small one\n",
+        build.diagnostics,
+    )
 
 
 def test_assembly_that_ptxas_refuses_is_no_unknown():
@@ -157,7 +159,7 @@ def test_headers_that_a_source_does_not_use_are_left_out_and_those_that_it_uses_
     assert headers_left_out(words) == []
     with pytest.raises(RuntimeError, match=r"\[3, 2\] 2\.5"):
         load(words)(torch.ones(3, 2))
-    with pytest.raises(RuntimeError, match="mirror not implemented for int32"):
+    with pytest.raises(RuntimeError, match="\"mirror\" not implemented for 'Int'"):
         load(CANDIDATE)(torch.ones(2, 2, dtype=torch.int32))
 
 
@@ -184,9 +186,9 @@ def test_kernels_are_handed_on_while_the_host_half_is_compiled_and_the_library_i
 def test_sources_that_are_put_together_at_run_time_are_refused_by_line():
     with pytest.raises(NotLiteralError, match="load_inline of 'make_source\\(\\)' at line 2"):
         calls_in("\nload_inline(name='f', cuda_sources=make_source(), functions=['f'])")
-    _, build = built(CANDIDATE.replace("cuda_sources=source", "cuda_sources=source.strip()"))
+    _, build = built(CANDIDATE.replace("cuda_sources=source", "cuda_sources=source.upper()"))
     assert build.status is BuildStatus.UNAVAILABLE
-    assert build.diagnostics.startswith("not executed: load_inline of 'source.strip()'")
+    assert build.diagnostics.startswith("not executed: load_inline of 'source.upper()'")
 
 
 def test_such_a_file_is_a_candidate_of_cuda(tmp_path):

@@ -78,6 +78,7 @@ def test_a_product_of_pieces(kind, shape, into):
     text = product(kind, shape, into, order_a, order_b).replace("{lda}", str(lda)).replace("{ldb}", str(ldb))
     run = Module.load(text)["k"](1, 32, [in_a, in_b, c, Uninitialised(d)])
     assert run.ok, run.findings
+    assert run.counters.tensor == {kind: 2 * m * n * k}
     exact = a.double() @ b.double() + c.double()
     error = (d.double() - exact).abs().max().item() / exact.abs().max().item()
     assert error <= {"f16": 2**-10, "tf32": 2**-9, "f64": 2**-50}.get(

@@ -1,6 +1,7 @@
 """`kernelwright execute`: a kernel's PTX, executed on the CPU, sanitised and counted."""
 
 import math
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,10 @@ def execute(
     options = Options(seed=seed, trace=(traced[0], traced[1]) if traced else None)
     dims, threads = _numbers(grid, "grid"), _numbers(block, "block")
     together = _numbers(cluster, "cluster") if cluster else None
+    if traced and (traced[0] >= math.prod(dims) or traced[1] >= math.prod(threads)):
+        raise InputError(
+            f"--at is {at!r}; there are {math.prod(dims)} blocks of {math.prod(threads)} threads, from 0"
+        )
     how: dict[str, Any] = {"shared_bytes": shared, "cluster": together}
     run = chosen(dims, threads, given, options=options, **how)
     show = _print_json if common.json else _print
@@ -132,6 +137,10 @@ def _name(kernel: str, names: list[str]) -> str:
     _, name = _split(kernel)
     if name or len(names) == 1:
         return name or names[0]
+    if not names:
+        raise InputError(
+            f"{kernel!r} holds no kernel: PTX has none without an `.entry`, CUDA C++ without `__global__`"
+        )
     raise InputError(f"{kernel!r} holds {len(names)} kernels: {', '.join(names)}; name one as FILE:NAME")
 
 
@@ -160,6 +169,10 @@ def _arguments(words: tuple[str, ...], seed: int) -> list[Any]:
             dtype = np.dtype(found[2])
         except TypeError:
             raise InputError(f"argument {word!r}: numpy has no type {found[2]!r}") from None
+        if math.prod(shape) * dtype.itemsize > (most := _most_bytes()):
+            raise InputError(
+                f"argument {word!r} has more than {most} bytes, an eighth of this machine's memory"
+            )
         if found[1]:
             made: Any = np.zeros(shape, dtype)
             given.append(Uninitialised(made) if found[1] == "out" else made)
@@ -168,6 +181,10 @@ def _arguments(words: tuple[str, ...], seed: int) -> list[Any]:
         else:
             given.append(random.standard_normal(shape).astype(dtype))
     return given
+
+
+def _most_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
 
 
 def _number(word: str) -> int | float:
@@ -184,8 +201,15 @@ def _print(run: "Execution", given: list[Any], model: "ModelledTime | None") -> 
         registers = ", ".join(f"{n} = {v}" for n, v in step.registers.items())
         print(f"PTX {step.line:4} {step.source or ''!s:20} {step.instruction:28} {registers}")
     print(run.printed, end="")
-    print(f"{run.kernel}: {run.status}, {run.counters.warp_instructions} warp instructions, "
+    found = [f"{len(run.findings)} finding{'s' * (len(run.findings) > 1)}"] if run.findings else []
+    ended = ", ".join(([] if found and run.status == "ok" else [run.status]) + found)
+    print(f"{run.kernel}: {ended}, {run.counters.warp_instructions} warp instructions, "
           f"{run.counters.active_lanes:.0%} of lanes active; executed, not timed")  # fmt: skip
+    mix = ", ".join(f"{n} {name}" for name, n in list(run.counters.instructions.items())[:_SHOWN])
+    more = len(run.counters.instructions) - _SHOWN
+    print(f"instructions: {mix}{f', {more} more' if more > 0 else ''}")
+    for kind, operations in run.counters.tensor.items():
+        print(f"tensor cores: {operations} operations of {kind}")
     for number, value in enumerate(given):
         if hasattr(value, "shape"):
             first = ", ".join(f"{v:.6g}" for v in value.reshape(-1)[:_SHOWN].tolist())
@@ -197,7 +221,7 @@ def _print(run: "Execution", given: list[Any], model: "ModelledTime | None") -> 
     rows = [
         {
             "PTX line": str(s.line), "source": str(s.source or ""), "instruction": s.instruction,
-            "requests": str(s.requests), "bytes": str(s.bytes), "units": str(s.units),
+            "requests": str(s.requests), "bytes": str(s.bytes), "sectors or passes": str(s.units),
             "per request": f"{s.units_per_request:.2f}",
         }
         for s in run.counters.memory
@@ -214,14 +238,16 @@ def _print_json(run: "Execution", given: list[Any], model: "ModelledTime | None"
     for f in run.findings:
         print_json(
             "finding", kind=f.kind, message=f.message, line=f.line, source=str(f.source or ""), block=list(f.block),
-            thread=f.thread, count=f.count,
-            other_line=f.other_line, other_source=str(f.other_source or ""),
+            thread=f.thread, instruction=f.instruction, space=f.space, address=f.address, size=f.size, count=f.count,
+            other_line=f.other_line, other_source=str(f.other_source or ""), other_block=f.other_block,
+            other_thread=f.other_thread,
         )  # fmt: skip
     print_json(
         "result", kernel=run.kernel, status=run.status, ok=run.ok, notes=list(run.notes), printed=run.printed,
         arguments=[v.reshape(-1)[:_SHOWN].tolist() if hasattr(v, "shape") else v for v in given],
         warp_instructions=run.counters.warp_instructions, active_lanes=run.counters.active_lanes,
-        instructions=dict(run.counters.instructions),
+        instructions=dict(run.counters.instructions), tensor=dict(run.counters.tensor),
+        touched_bytes=run.counters.touched_bytes,
         memory=[
             {"line": s.line, "source": str(s.source or ""), "instruction": s.instruction, "requests": s.requests,
              "lanes": s.lanes, "bytes": s.bytes, "units": s.units}

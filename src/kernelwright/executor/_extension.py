@@ -18,11 +18,22 @@ from ..languages._inline import key_of, texts
 from ..languages._process import Finished, run_tool
 from ..records import Build, BuildStatus
 from . import _cudart, _native, _ptxas
-from ._nvcc import contents, flags_for, target_for, unknown_calls
+from ._nvcc import contents, flags_for, standard, target_for, unknown_calls
 from ._nvcc import version as nvcc_version
 
 _HEADERS: Final = _cudart.HOST / "torch_api"
-_HALVES: Final = re.compile(r"half|bf16|bfloat", re.IGNORECASE)
+FLAGS: Final = ("extra_cuda_cflags",)
+"""Options of `load_inline` that change what is executed."""
+_TORCH_FLAGS: Final = (
+    "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__", "--expt-relaxed-constexpr",
+)  # fmt: skip
+"""What torch gives nvcc. Source: COMMON_NVCC_FLAGS, torch/utils/cpp_extension.py."""
+_MEANT: Final = re.compile(
+    "-[DU].+|-{1,2}(std|ftz|prec-div|prec-sqrt|fmad)=.+|-{1,2}use_fast_math|-{1,2}expt-.+|-{1,2}extended-lambda"
+)
+"""Flags that change what a kernel computes or which sources compile; others speed up, say more or choose a target."""
+_HALVES: Final = re.compile(r"half|bf16|bfloat|reduced_floating", re.IGNORECASE)
 _STANDARD: Final = re.compile(r"\bstd::(\w+)|^\s*using\s+(namespace\s+std\b)", re.MULTILINE)
 _ALWAYS: Final = re.compile(
     "vector|tuple|get|tie|make_tuple|optional|nullopt|string|to_string|move|forward|pair|make_pair|swap|runtime_error|"
@@ -30,6 +41,9 @@ _ALWAYS: Final = re.compile(
     "is_same|is_same_v"
 )
 """What `kw_torch.h` includes of the standard library whatever a source uses."""
+
+
+_ABSENT: Final = re.compile(r"^(\S+?:\d+):\d+: fatal error: (\S+): No such file", re.MULTILINE)
 
 
 class _NotBuiltError(KernelwrightError):
@@ -72,7 +86,8 @@ def compile_inline(
             return Build(status=BuildStatus.FAILED, diagnostics=error.refused)
         if error.refused:
             return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"not executed: {error.refused}")
-        words = f"not compiled for the executor, whose torch is a small one:\n{error.done.output}"
+        said = reason(error.done.output)
+        words = f"not executed: {said}" + ("" if "is not here" in said else f"\n{error.done.output}")
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=words[:20_000])
     name = key_of(call)
     shutil.copyfile(library, folder / f"{name}.so")
@@ -80,6 +95,23 @@ def compile_inline(
     if unknown:
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
     return Build(status=BuildStatus.OK, diagnostics=said)
+
+
+def reason(output: str) -> str:
+    """Say in a sentence why a source does not compile here: a header that is not here, or the first error.
+
+    Example:
+        >>> reason("cuda_sources:4:10: fatal error: cublas_v2.h: No such file or directory")
+        'cublas_v2.h, which cuda_sources:4 includes, is not here, nor is its library'
+        >>> reason("cuda_sources(7): error: class \"at::Tensor\" has no member \"erfinv\"\\n  x.erfinv();")
+        'cuda_sources(7): error: class "at::Tensor" has no member "erfinv"; the executor\'s torch is a small one'
+    """
+    absent = _ABSENT.search(output)
+    if absent:
+        place, header = absent.groups()
+        return f"{header}, which {place} includes, is not here, nor is its library"
+    wrong = next((line for line in output.splitlines() if "error" in line), "nvcc failed")
+    return f"{wrong}; the executor's torch is a small one"
 
 
 def extension(
@@ -95,9 +127,10 @@ def extension(
         for n, text in enumerate(parts)
     )
     whole = f'#include "kw_torch.h"\n{source}{glue}'
+    given = [flag for flag in texts(call.get("extra_cuda_cflags")) if _MEANT.fullmatch(flag)]
     words = [
-        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O1", "-c", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-        *headers_left_out(source), f"-I{_HEADERS}", *ffi_includes(),
+        nvcc, *flags_for(target_for(source)), *standard(given), "-O1", "-c", "-Xcompiler", "-fPIC,-fvisibility=hidden",
+        *headers_left_out(source), *_TORCH_FLAGS, *given, f"-I{_HEADERS}", *ffi_includes(),
     ]  # fmt: skip
     made_of = [nvcc_version(nvcc), *words, contents([_HEADERS]), name, whole]
     said: list[str] = []

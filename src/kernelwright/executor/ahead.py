@@ -48,7 +48,7 @@ def building(candidate: str = "") -> Iterator[None]:
 def _extensions(tool: str, path: Path, pool: ThreadPoolExecutor) -> None:
     """Build what a file hands to `load_inline`; the kernels of each while its host's half is compiled."""
     from ..languages._inline import calls_in
-    from ._extension import extension
+    from ._extension import FLAGS, extension
 
     def build(ptx: str) -> None:
         from .module import Module  # not before nvcc has begun
@@ -60,5 +60,5 @@ def _extensions(tool: str, path: Path, pool: ThreadPoolExecutor) -> None:
             pool.submit(build, ptx)
 
     with contextlib.suppress(KernelwrightError, OSError, SyntaxError, ValueError):
-        for call in calls_in(path.read_text()):
+        for call in calls_in(path.read_text(), FLAGS):
             extension(tool, call, _DEADLINE_S, translate)

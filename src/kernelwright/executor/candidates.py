@@ -33,7 +33,7 @@ from ..languages.cpp import LIBRARY
 from ..languages.torch import check_python, load_symbol
 from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec
 from . import _cudart, _native, inline
-from ._extension import compile_inline
+from ._extension import FLAGS, compile_inline
 from ._loading import (
     FOLDER,
     OTHER_SEED,
@@ -148,7 +148,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     text, _ = source_of(candidate)
     place, refused = folder / FOLDER, []
     try:
-        calls = calls_in(text)
+        calls = calls_in(text, FLAGS)
     except NotLiteralError as error:
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"not executed: {error}")
     place.mkdir(exist_ok=True)

@@ -249,6 +249,33 @@ def device() -> Device:
 def blame(name: str, run: Execution) -> str:
     """Say in a sentence what was found in a launch of the named kernel."""
     if not run.findings:
-        return f"{name} ended by {run.status}" + (f": {'; '.join(reversed(run.notes))}" if run.notes else "")
-    more = f" (and {len(run.findings) - 1} more findings)" if len(run.findings) > 1 else ""
-    return f"{run.findings[0]}{more}; kernel {name}"
+        return f"{plain(name)} ended by {run.status}" + (
+            f": {'; '.join(reversed(run.notes))}" if run.notes else ""
+        )
+    left = len(run.findings) - 1
+    more = f" (and {left} more finding{'s' * (left > 1)})" if left else ""
+    return f"{run.findings[0]}{more}; kernel {plain(name)}"
+
+
+def plain(name: str) -> str:
+    """Return a C++ kernel's name as its source has it, or as it is where no C++ library is here to tell.
+
+    Example:
+        >>> plain("softmax_kernel")
+        'softmax_kernel'
+    """
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return name
+    demangle.restype, status = ctypes.c_void_p, ctypes.c_int()
+    made = demangle(name.encode(), None, None, ctypes.byref(status)) if name.startswith("_Z") else None
+    if not made:
+        return name
+    whole = ctypes.string_at(made).decode()
+    ctypes.CDLL(None)["free"](ctypes.c_void_p(made))
+    depth, end = 0, len(whole)
+    while whole.endswith(")") and (depth or end == len(whole)):  # the arguments, which may hold parentheses
+        end -= 1
+        depth += (whole[end] == ")") - (whole[end] == "(")
+    return whole[:end].removeprefix("void ")

@@ -3,15 +3,17 @@
 The build reads the sources off the candidate's Python file, where they stand as strings, and compiles them against a
 small `torch` of our own (`host/torch_api`); in the worker, `load_inline` hands out what was built.
 
-Covers: functions named by `functions=` or `PYBIND11_MODULE` over tensors and numbers; `.cuda()`, `device="cuda"`,
-`tensor.is_cuda` in Python; bytes of `torch::empty` that nobody wrote.
+Covers: functions named by `functions=` or `PYBIND11_MODULE` over tensors, numbers, strings and lists of them, with
+names and defaults; `.cuda()`, `device="cuda"`, `tensor.is_cuda` in Python; bytes of `torch::empty` that nobody wrote.
 Does not cover: sources put together at run time, `load` of files, what `kw_torch.h` does not declare (the compiler's
-error names the line), arguments that are lists, `torch.cuda` in Python.
+error names the line), `torch.cuda` in Python.
 """
 
+import ast
 import ctypes
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -20,9 +22,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.dlpack import from_dlpack
 
-from ..languages._inline import key_of
+from ..languages._inline import asked_for, key_of
 from . import _cudart
 from ._errors import NotExecutedError
+from ._extension import FLAGS
 from ._memory import Uninitialised
 from .device import device
 
@@ -37,11 +40,8 @@ def install(folder: Path) -> None:
 
     tvm_ffi.register_global_func("kernelwright.executor.torch", _asked, override=True)
 
-    def load_inline(
-        name: str, cpp_sources: Any = None, cuda_sources: Any = None, functions: Any = None, **_: Any
-    ) -> Any:
-        asked = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources, "functions": functions}
-        library = folder / f"{key_of(asked)}.so"
+    def load_inline(name: str, *arguments: Any, **named: Any) -> Any:
+        library = folder / f"{key_of(asked_for(arguments, named, FLAGS))}.so"
         if not library.is_file():
             raise NotExecutedError(
                 f"not executed: load_inline of {name!r}, whose sources the build did not see"
@@ -76,16 +76,56 @@ def _extension(loaded: Any, library: Path) -> Any:
     names.restype = ctypes.c_char_p
     entry = loaded.get_function("kw_extension")
     device().prepare()
-    exported = names().decode().split()
+    exported = [_signature(line) for line in names().decode().splitlines()]
     return SimpleNamespace(
-        **{n: functools.partial(_call, entry, number) for number, n in enumerate(exported)}
+        **{n: functools.partial(_call, entry, number, s) for number, (n, s) in enumerate(exported)}
     )
 
 
-def _call(entry: Callable[..., Any], number: int, *arguments: Any) -> Any:
+def _signature(line: str) -> tuple[str, inspect.Signature | None]:
+    """Read a function's name and, where the extension gives them, its arguments' names and defaults.
+
+    Example:
+        >>> _signature("scale\tx\ta=0.5")
+        ('scale', <Signature (x, a=0.5)>)
+        >>> _signature("scale")
+        ('scale', None)
+    """
+    name, *arguments = line.split("\t")
+    if not arguments:
+        return name, None
+    split = [a.partition("=") for a in arguments]
+    return name, inspect.Signature(
+        inspect.Parameter(
+            n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=ast.literal_eval(d) if sign else inspect.Parameter.empty
+        )
+        for n, sign, d in split
+    )  # fmt: skip
+
+
+def _call(
+    entry: Callable[..., Any], number: int, signature: inspect.Signature | None, *given: Any, **named: Any
+) -> Any:
+    if signature is not None:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        given = bound.args
+    elif named:
+        raise TypeError(f"the function names no argument {next(iter(named))!r}")
     _RESULTS.clear()
-    device().call(entry, number, *arguments)
+    device().call(entry, number, *_flat(given))
     return _RESULTS.pop() if _RESULTS else None
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    """Put the length of each list, and of each string, before what it holds."""
+    for value in values:
+        held = value.encode() if isinstance(value, str) else value
+        if isinstance(held, bytes | list | tuple):
+            yield len(held)
+            yield from _flat(held)
+        else:
+            yield value
 
 
 def _asked(name: str, *given: Any) -> Any:
@@ -127,8 +167,14 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "return": _RESULTS.append,
     "return_list": lambda *values: _RESULTS.append(list(values)),
     "return_tuple": lambda *values: _RESULTS.append(values),
+    "reduce": lambda t, name, keep, *axes: getattr(torch, name)(t, axes, keepdim=keep),
+    "cat": lambda axis, *parts: torch.cat(parts, axis),
+    "stack": lambda axis, *parts: torch.stack(parts, axis),
     **{n: getattr(torch.Tensor, n) for n in (
-        "contiguous", "clone", "view", "reshape", "flatten", "t", "transpose", "squeeze", "unsqueeze", "permute", "sum",
+        "contiguous", "clone", "view", "reshape", "flatten", "t", "transpose", "squeeze", "unsqueeze", "permute",
+        "expand", "narrow", "select", "sum", "mean", "amax", "amin", "relu", "sigmoid", "tanh", "exp", "log", "sqrt",
+        "rsqrt", "abs", "neg", "square", "max", "min", "add", "sub", "mul", "div", "matmul", "mm", "bmm", "pow",
+        "softmax",
     )},
 }  # fmt: skip
 

@@ -257,7 +257,7 @@ def counters_of(code: Sequence[Sequence[Instruction]], counts: Sequence[int], si
             continue
         for i in block:
             mix[i.name] += runs
-            if i.opcode in {"mma", "wgmma"} and (operations := _operations(i)):
+            if _multiplies(i) and (operations := _operations(i)):
                 tensor[_element_of(i)] += runs * operations
         warps += runs * len(block)
         lanes += active * len(block)
@@ -276,9 +276,18 @@ def counters_of(code: Sequence[Sequence[Instruction]], counts: Sequence[int], si
     )  # fmt: skip
 
 
+def _multiplies(i: Instruction) -> bool:
+    return i.opcode in {"mma", "wgmma"} or (i.opcode == "wmma" and i.modifiers[0] == "mma")
+
+
 def _element_of(i: Instruction) -> str:
-    """Return the type of a matrix instruction's first operand: types stand in the order of d, a, b, c."""
+    """Return the type of a matrix instruction's first operand: types stand in the order of d, a, b, c.
+
+    A `wmma` of halves names those of d and c alone.
+    """
     kinds = [m for m in i.modifiers if m in WIDTHS or m in {"e4m3", "e5m2", "s4", "u4", "b1"}]
+    if i.opcode == "wmma" and len(kinds) == 2:
+        return "f16"
     return kinds[1] if len(kinds) > 1 else kinds[0] if kinds else ""
 
 

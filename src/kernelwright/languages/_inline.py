@@ -3,7 +3,8 @@
 With torch's headers such a build takes half a minute. It is made once, by torch's own `load_inline` in a closed
 process, and workers import what it left; they would each make it anew.
 
-Covers: calls whose arguments are literals or names of literals, any number in a file.
+Covers: calls whose arguments are literals, names of literals, or f-strings, sums and replacements of these, any number
+in a file.
 Does not cover: sources put together at run time, which the worker has torch build; `load` of files.
 """
 
@@ -30,6 +31,10 @@ _OPTIONS: Final = (
     "extra_cflags", "extra_cuda_cflags", "extra_ldflags", "extra_include_paths", "with_cuda",
     "with_pytorch_error_handling", "no_implicit_headers",
 )  # fmt: skip
+_ARGUMENTS: Final = (*_SOURCES, "extra_cflags", "extra_cuda_cflags", "extra_ldflags", "extra_include_paths")
+"""Those of `load_inline` after the name, in order."""
+_METHODS: Final = frozenset({"strip", "lstrip", "rstrip", "replace"})
+"""Of a literal string, whose result is one too."""
 _NAME: Final = "inline_extension"
 _ERROR: Final = "error.txt"
 """Of the folder of an extension: what the compiler said, where it failed."""
@@ -53,10 +58,27 @@ def calls_in(text: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
     """
     tree = ast.parse(text)
     names = _assigned_once(tree)
-    wanted = (*_SOURCES, *options)
     return [
-        {k.arg: _literal(k.value, names) for k in call.keywords if k.arg in wanted} for call in _calls(tree)
+        {
+            name: _literal(value, names)
+            for name, value in asked_for(call.args[1:], _named(call), options).items()
+        }
+        for call in _calls(tree)
     ]
+
+
+def asked_for(
+    arguments: Sequence[Any], named: Mapping[str, Any], options: Sequence[str] = _OPTIONS
+) -> dict[str, Any]:
+    """Return the sources, functions and `options` among the arguments of `load_inline` that follow the name.
+
+    Example:
+        >>> asked_for(["c", "u"], {"functions": ["f"], "verbose": True})
+        {'cpp_sources': 'c', 'cuda_sources': 'u', 'functions': ['f']}
+    """
+    wanted = (*_SOURCES, *options)
+    given = dict(zip(_ARGUMENTS, arguments, strict=False)) | dict(named)
+    return {name: value for name, value in given.items() if name in wanted}
 
 
 def key_of(call: Mapping[str, Any]) -> str:
@@ -141,8 +163,7 @@ def hand_out(artefact: Path) -> None:
     by_torch = extension.load_inline
 
     def load_inline(name: str, *arguments: Any, **named: Any) -> Any:
-        asked = dict(zip(("cpp_sources", "cuda_sources"), arguments, strict=False)) | named
-        library = artefact / FOLDER / key_of(asked) / f"{_NAME}.so"
+        library = artefact / FOLDER / key_of(asked_for(arguments, named)) / f"{_NAME}.so"
         if library.with_name(_ERROR).is_file():
             raise RuntimeError(f"Error building extension {name!r}: {library.with_name(_ERROR).read_text()}")
         return _imported(library) if library.is_file() else by_torch(name, *arguments, **named)
@@ -165,8 +186,12 @@ def _calls(tree: ast.AST) -> Sequence[ast.Call]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] == "load_inline"
-        and any(k.arg == "cuda_sources" for k in node.keywords)
+        and "cuda_sources" in asked_for(node.args[1:], _named(node))
     ]
+
+
+def _named(call: ast.Call) -> dict[str, ast.expr]:
+    return {k.arg: k.value for k in call.keywords if k.arg is not None}
 
 
 def _assigned_once(tree: ast.AST) -> dict[str, ast.expr]:
@@ -194,8 +219,18 @@ def _literal(node: ast.expr, names: Mapping[str, ast.expr]) -> Any:
             return [_literal(item, names) for item in node.elts]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return _literal(node.left, names) + _literal(node.right, names)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(str(_literal(part, names)) for part in node.values)
+        if isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion == -1:
+            return _literal(node.value, names)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            text = _literal(node.func.value, names)
+            given = [_literal(a, names) for a in node.args]
+            return getattr(text, node.func.attr)(
+                *given, **{n: _literal(v, names) for n, v in _named(node).items()}
+            )
         return ast.literal_eval(node)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError, LookupError):
         raise NotLiteralError(
             f"load_inline of {ast.unparse(node)[:60]!r} at line {node.lineno}, which is no literal string"
         ) from None

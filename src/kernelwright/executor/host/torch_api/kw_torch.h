@@ -1,6 +1,8 @@
 // What host code of CUDA extensions uses of torch's C++ API, for tensors of the CPU that stand in for a GPU's. Everything
 // that computes or allocates is asked of Python (`inline.py`). What is not declared here does not compile.
 #pragma once
+#include "kw_accessors.h"
+#include "kw_dispatch.h"
 #include "kw_types.h"
 
 namespace at {
@@ -11,6 +13,7 @@ struct Value : TVMFFIAny {
   Value() { zero(kTVMFFINone); }
   Value(int64_t v) { zero(kTVMFFIInt); v_int64 = v; }
   Value(int v) : Value(int64_t(v)) {}
+  Value(size_t v) : Value(int64_t(v)) {}
   Value(bool v) { zero(kTVMFFIBool); v_int64 = v; }
   Value(double v) { zero(kTVMFFIFloat); v_float64 = v; }
   Value(const char* v) { zero(kTVMFFIRawStr); v_c_str = v; }
@@ -32,6 +35,24 @@ inline TVMFFIAny ask(const char* name, std::vector<Value> given) {
 }
 template <class... A> Tensor op(const char* name, A&&... arguments);
 }  // namespace kw
+
+class Scalar {
+ public:
+  Scalar(double v) : value(v) {}
+  template <class T> T to() const { return T(value); }
+  double toDouble() const { return value; }
+  float toFloat() const { return float(value); }
+  int64_t toLong() const { return int64_t(value); }
+  int toInt() const { return int(value); }
+  double value;
+};
+
+struct Type {
+  operator ScalarType() const { return held; }
+  ScalarType scalarType() const { return held; }
+  bool is_cuda() const { return true; }
+  ScalarType held;
+};
 
 class Tensor {
  public:
@@ -80,8 +101,7 @@ class Tensor {
   }
   ScalarType dtype() const { return scalar_type(); }
   Device device() const { return Device(); }
-  Device type_device() const { return Device(); }
-  Device type() const { return Device(); }
+  Type type() const { return {scalar_type()}; }
   bool is_cuda() const { return true; }
   bool is_cpu() const { return false; }
   bool requires_grad() const { return false; }
@@ -112,18 +132,52 @@ class Tensor {
   Tensor to(const TensorOptions& o) const { return to(o.type); }
   Tensor to(Device) const { return *this; }
   Tensor to(Device, ScalarType t) const { return to(t); }
+  Tensor toType(ScalarType t) const { return to(t); }
   Tensor view(const Sizes& s) const;
   Tensor reshape(const Sizes& s) const;
-  Tensor flatten() const { return kw::op("flatten", *this); }
+  Tensor view_as(const Tensor& other) const { return view(other.sizes()); }
+  Tensor reshape_as(const Tensor& other) const { return reshape(other.sizes()); }
+  Tensor expand(const Sizes& s) const;
+  Tensor flatten(int64_t from = 0, int64_t to = -1) const { return kw::op("flatten", *this, from, to); }
+  Tensor narrow(int64_t axis, int64_t from, int64_t n) const { return kw::op("narrow", *this, axis, from, n); }
+  Tensor select(int64_t axis, int64_t i) const { return kw::op("select", *this, axis, i); }
+  Tensor operator[](int64_t i) const { return select(0, i); }
   Tensor t() const { return kw::op("t", *this); }
   Tensor transpose(int64_t a, int64_t b) const { return kw::op("transpose", *this, a, b); }
+  Tensor squeeze() const { return kw::op("squeeze", *this); }
   Tensor squeeze(int64_t a) const { return kw::op("squeeze", *this, a); }
   Tensor unsqueeze(int64_t a) const { return kw::op("unsqueeze", *this, a); }
   Tensor permute(const Sizes& s) const;
-  Tensor sum() const { return kw::op("sum", *this); }
+#define KW_REDUCTION(name)                                                              \
+  Tensor name() const { return kw::op(#name, *this); }                                  \
+  Tensor name(const Sizes& axes, bool keep = false) const;                              \
+  Tensor name(int64_t axis, bool keep = false) const { return name(Sizes{axis}, keep); }
+  KW_REDUCTION(sum) KW_REDUCTION(mean) KW_REDUCTION(amax) KW_REDUCTION(amin)
+#undef KW_REDUCTION
+#define KW_UNARY_OPS(F) F(relu) F(sigmoid) F(tanh) F(exp) F(log) F(sqrt) F(rsqrt) F(abs) F(neg) F(square) F(max) F(min)
+#define KW_BINARY_OPS(F) F(add) F(sub) F(mul) F(div) F(matmul) F(mm) F(bmm) F(pow) F(softmax)
+#define KW_METHOD(name) Tensor name() const { return kw::op(#name, *this); }
+  KW_UNARY_OPS(KW_METHOD)
+#undef KW_METHOD
+#define KW_METHOD(name) template <class B> Tensor name(const B& b) const { return kw::op(#name, *this, b); }
+  KW_BINARY_OPS(KW_METHOD)
+#undef KW_METHOD
   Tensor& zero_() { kw::op("zero_", *this); return *this; }
   Tensor& fill_(double v) { kw::op("fill_", *this, v); return *this; }
   Tensor& copy_(const Tensor& other) { kw::op("copy_", *this, other); return *this; }
+  Scalar item() const { return Scalar(item<double>()); }
+  template <class T, size_t N, template <class> class P = DefaultPtrTraits, class I = int64_t>
+  GenericPackedTensorAccessor<T, N, P, I> packed_accessor() const {
+    if (dim() != int64_t(N)) fail("", "expected ", N, " dims but tensor has ", dim());
+    const Sizes lengths = sizes(), steps = strides();
+    return {data_ptr<T>(), lengths.data(), steps.data()};
+  }
+  template <class T, size_t N, template <class> class P = DefaultPtrTraits> PackedTensorAccessor32<T, N, P> packed_accessor32() const {
+    return packed_accessor<T, N, P, int32_t>();
+  }
+  template <class T, size_t N, template <class> class P = DefaultPtrTraits> PackedTensorAccessor64<T, N, P> packed_accessor64() const {
+    return packed_accessor<T, N, P, int64_t>();
+  }
   template <class T> T item() const {
     TVMFFIAny v = kw::ask("item", {kw::Value(*this)});
     return v.type_index == kTVMFFIFloat ? T(v.v_float64) : T(v.v_int64);
@@ -152,6 +206,34 @@ inline Tensor sized(const char* name, std::vector<Value> first, const Sizes& siz
 inline Tensor Tensor::view(const Sizes& s) const { return kw::sized("view", {*this}, s); }
 inline Tensor Tensor::reshape(const Sizes& s) const { return kw::sized("reshape", {*this}, s); }
 inline Tensor Tensor::permute(const Sizes& s) const { return kw::sized("permute", {*this}, s); }
+inline Tensor Tensor::expand(const Sizes& s) const { return kw::sized("expand", {*this}, s); }
+#define KW_REDUCTION(name)                                                                                       \
+  inline Tensor Tensor::name(const Sizes& s, bool keep) const { return kw::sized("reduce", {*this, #name, keep}, s); } \
+  template <class... A> Tensor name(const Tensor& t, A&&... rest) { return t.name(std::forward<A>(rest)...); }    \
+  inline Tensor name(const Tensor& t, std::initializer_list<int64_t> s, bool keep = false) { return t.name(Sizes(s), keep); }
+KW_REDUCTION(sum) KW_REDUCTION(mean) KW_REDUCTION(amax) KW_REDUCTION(amin)
+#undef KW_REDUCTION
+#define KW_FUNCTION(name) inline Tensor name(const Tensor& t) { return t.name(); }
+KW_UNARY_OPS(KW_FUNCTION)
+#undef KW_FUNCTION
+#define KW_FUNCTION(name) template <class B> Tensor name(const Tensor& a, const B& b) { return a.name(b); }
+KW_BINARY_OPS(KW_FUNCTION)
+#undef KW_FUNCTION
+#define KW_SIGN(op, name) \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return a.name(b); } \
+  template <class B, std::enable_if_t<std::is_arithmetic_v<B>, int> = 0> Tensor operator op(const Tensor& a, B b) { return a.name(b); }
+KW_SIGN(+, add) KW_SIGN(-, sub) KW_SIGN(*, mul) KW_SIGN(/, div)
+#undef KW_SIGN
+inline Tensor cat(const std::vector<Tensor>& parts, int64_t axis = 0) {
+  std::vector<kw::Value> given{axis};
+  given.insert(given.end(), parts.begin(), parts.end());
+  return kw::taken(kw::ask("cat", given));
+}
+inline Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0) {
+  std::vector<kw::Value> given{axis};
+  given.insert(given.end(), parts.begin(), parts.end());
+  return kw::taken(kw::ask("stack", given));
+}
 inline Tensor empty(const Sizes& s, const TensorOptions& o = {}) { return kw::sized("empty", {name_of(o.type)}, s); }
 inline Tensor zeros(const Sizes& s, const TensorOptions& o = {}) { return kw::sized("zeros", {name_of(o.type)}, s); }
 inline Tensor ones(const Sizes& s, const TensorOptions& o = {}) { return kw::sized("ones", {name_of(o.type)}, s); }
@@ -161,6 +243,10 @@ inline Tensor empty_like(const Tensor& t, const TensorOptions& o) { return empty
 inline Tensor zeros_like(const Tensor& t) { return zeros(t.sizes(), t.options()); }
 inline Tensor ones_like(const Tensor& t) { return ones(t.sizes(), t.options()); }
 inline Tensor full_like(const Tensor& t, double v) { return full(t.sizes(), v, t.options()); }
+inline Tensor zeros_like(const Tensor& t, const TensorOptions& o) { return zeros(t.sizes(), o); }
+inline Tensor ones_like(const Tensor& t, const TensorOptions& o) { return ones(t.sizes(), o); }
+template <class T, bool = true> using acc_type = std::conditional_t<sizeof(T) == 2 && !std::is_integral_v<T>, float, T>;
+template <class T> using opmath_type = acc_type<T>;
 inline TensorOptions dtype(ScalarType t) { return TensorOptions(t); }
 inline TensorOptions device(Device) { return {}; }
 
@@ -183,7 +269,19 @@ struct OptionalCUDAGuard { template <class... T> explicit OptionalCUDAGuard(cons
 }  // namespace cuda
 inline Device device_of(const Tensor&) { return {}; }
 template <class T> T ceil_div(T a, T b) { return (a + b - 1) / b; }
+struct NoGradGuard {};
+#define KW_ATOMIC(type, body) __device__ inline void gpuAtomicAdd(type* p, type v) { body; } \
+  __device__ inline void gpuAtomicAddNoReturn(type* p, type v) { body; }
+KW_ATOMIC(float, atomicAdd(p, v)) KW_ATOMIC(double, atomicAdd(p, v)) KW_ATOMIC(int, atomicAdd(p, v))
+KW_ATOMIC(int64_t, atomicAdd(reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(v)))
+#ifndef KW_NO_HALVES
+KW_ATOMIC(Half, atomicAdd(reinterpret_cast<__half*>(p), static_cast<__half>(v)))
+KW_ATOMIC(BFloat16, atomicAdd(reinterpret_cast<__nv_bfloat16*>(p), static_cast<__nv_bfloat16>(v)))
+#endif
+#undef KW_ATOMIC
 }  // namespace at
+using at::gpuAtomicAdd;
+using at::gpuAtomicAddNoReturn;
 
 namespace c10 {
 template <class T> using optional = std::optional<T>;
@@ -195,110 +293,4 @@ using namespace at;
 namespace cuda = at::cuda;
 }  // namespace torch
 
-#define TORCH_CHECK(condition, ...) do { if (!(condition)) ::c10::fail(#condition, ##__VA_ARGS__); } while (0)
-#define TORCH_INTERNAL_ASSERT TORCH_CHECK
-#define AT_ASSERTM TORCH_CHECK
-#define AT_ASSERT TORCH_CHECK
-#define AT_ERROR(...) ::c10::fail("", ##__VA_ARGS__)
-#define C10_CUDA_CHECK(call) do { cudaError_t kw_e = (call); if (kw_e) ::c10::fail("", "CUDA error: ", cudaGetErrorString(kw_e)); } while (0)
-#define AT_CUDA_CHECK C10_CUDA_CHECK
-#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
-#define KW_CASE(name, type, ...) case ::c10::ScalarType::name: { using scalar_t = type; return __VA_ARGS__(); }
-#define KW_SWITCH(given, label, ...)                                                               \
-  [&] {                                                                                            \
-    const ::c10::ScalarType kw_type = (given);                                                     \
-    switch (kw_type) { __VA_ARGS__ default: ::c10::fail("", label, " not implemented for ", kw_type); } \
-  }()
-#define KW_FLOATING(...) KW_CASE(Float, float, __VA_ARGS__) KW_CASE(Double, double, __VA_ARGS__)
-#define KW_INTEGRAL(...) KW_CASE(Int, int32_t, __VA_ARGS__) KW_CASE(Long, int64_t, __VA_ARGS__) KW_CASE(Short, int16_t, __VA_ARGS__) \
-  KW_CASE(Char, int8_t, __VA_ARGS__) KW_CASE(Byte, uint8_t, __VA_ARGS__)
-#define KW_HALVES(...) KW_CASE(Half, ::c10::Half, __VA_ARGS__) KW_CASE(BFloat16, ::c10::BFloat16, __VA_ARGS__)
-#define AT_DISPATCH_FLOATING_TYPES(t, n, ...) KW_SWITCH(t, n, KW_FLOATING(__VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, n, ...) KW_SWITCH(t, n, KW_FLOATING(__VA_ARGS__) KW_CASE(Half, ::c10::Half, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND2(a, b, t, n, ...) KW_SWITCH(t, n, KW_FLOATING(__VA_ARGS__) KW_HALVES(__VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES(t, n, ...) KW_SWITCH(t, n, KW_INTEGRAL(__VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES(t, n, ...) KW_SWITCH(t, n, KW_FLOATING(__VA_ARGS__) KW_INTEGRAL(__VA_ARGS__))
-
-// ---- functions that Python calls ---------------------------------------------------------------------------------
-
-namespace pybind11 {
-struct arg {
-  explicit arg(const char*) {}
-  template <class T> arg& operator=(const T&) { return *this; }
-};
-struct module_ {
-  struct Function {
-    const char* name;
-    void (*f)();
-    void (*with)(void (*f)(), const TVMFFIAny* given, int count);
-  };
-  std::vector<Function> functions;
-  template <class R, class... A, class... Rest> void def(const char* name, R (*f)(A...), const Rest&...) {
-    functions.push_back({name, reinterpret_cast<void (*)()>(f), [](void (*held)(), const TVMFFIAny* given, int count) {
-      if (count != int(sizeof...(A))) ::c10::fail("", "the function takes ", sizeof...(A), " arguments, not ", count);
-      call(reinterpret_cast<R (*)(A...)>(held), given, std::index_sequence_for<A...>());
-    }});
-  }
-  const char* doc = "";
-  const char* const& operator()() const { return doc; }
-
- private:
-  template <class T> static std::decay_t<T> from(const TVMFFIAny& v) {
-    using D = std::decay_t<T>;
-    if constexpr (std::is_same_v<D, at::Tensor>) {
-      if (v.type_index == kTVMFFINone) return D();
-      if (v.type_index != kTVMFFITensor) ::c10::fail("", "expected a tensor");
-      return at::Tensor::of(v.v_obj);
-    } else if constexpr (std::is_same_v<D, std::optional<at::Tensor>>) {
-      return v.type_index == kTVMFFINone ? D() : D(from<at::Tensor>(v));
-    } else {
-      static_assert(std::is_arithmetic_v<D>, "not executed: an argument that is no tensor and no number");
-      if (v.type_index == kTVMFFIFloat) return D(v.v_float64);
-      if (v.type_index != kTVMFFIInt && v.type_index != kTVMFFIBool) ::c10::fail("", "expected a number");
-      return D(v.v_int64);
-    }
-  }
-  static at::kw::Value to(const at::Tensor& t) { return t; }
-  template <class T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0> static at::kw::Value to(T v) { return double(v); }
-  template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0> static at::kw::Value to(T v) { return int64_t(v); }
-  template <class R> static void give(const R& r) { at::kw::ask("return", {to(r)}); }
-  static void give(const std::vector<at::Tensor>& r) { at::kw::ask("return_list", {r.begin(), r.end()}); }
-  template <class... T> static void give(const std::tuple<T...>& r) {
-    std::apply([](const T&... each) { at::kw::ask("return_tuple", {to(each)...}); }, r);
-  }
-  template <class R, class... A, size_t... I> static void call(R (*f)(A...), const TVMFFIAny* given, std::index_sequence<I...>) {
-    if constexpr (std::is_void_v<R>) f(from<A>(given[I])...);
-    else give(f(from<A>(given[I])...));
-  }
-};
-using module = module_;
-inline module_& the_module() { static module_ m; return m; }
-}  // namespace pybind11
-namespace py = pybind11;
-
-#define PYBIND11_MODULE(name, m)                              \
-  static void kw_define(pybind11::module_& m);                \
-  static int kw_defined = (kw_define(pybind11::the_module()), 0); \
-  static void kw_define(pybind11::module_& m)
-#define TORCH_EXTENSION_NAME kw_extension
-
-extern "C" __attribute__((visibility("default"))) int __tvm_ffi_kw_extension(void*, const TVMFFIAny* given, int32_t count,
-                                                                                  TVMFFIAny* result) {
-  try {
-    result->type_index = kTVMFFINone, result->zero_padding = 0, result->v_int64 = 0;
-    const auto& called = pybind11::the_module().functions[size_t(given[0].v_int64)];
-    called.with(called.f, given + 1, count - 1);
-    return 0;
-  } catch (const c10::Raised&) {
-    return -1;
-  } catch (const std::exception& error) {
-    TVMFFIErrorSetRaisedFromCStr("RuntimeError", error.what());
-    return -1;
-  }
-}
-extern "C" __attribute__((visibility("default"))) const char* kw_functions() {
-  static std::string names;
-  names.clear();
-  for (const auto& f : pybind11::the_module().functions) names += std::string(f.name) + "\n";
-  return names.c_str();
-}
+#include "kw_python.h"

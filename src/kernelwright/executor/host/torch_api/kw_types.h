@@ -2,8 +2,7 @@
 // what few sources use are left out where `inline.py` says so.
 #pragma once
 #ifndef KW_NO_HALVES
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "kw_halves.h"
 #endif
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -37,29 +36,32 @@ struct Raised {};  // an error that is set already
 
 enum class DeviceType { CPU, CUDA };
 enum class ScalarType { Float, Double, Half, BFloat16, Int, Long, Short, Char, Byte, Bool };
-#ifndef KW_NO_HALVES
-using Half = __half;
-using BFloat16 = __nv_bfloat16;
-#endif
 constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 constexpr ScalarType kFloat = ScalarType::Float, kFloat32 = kFloat, kDouble = ScalarType::Double, kFloat64 = kDouble,
     kHalf = ScalarType::Half, kFloat16 = kHalf, kBFloat16 = ScalarType::BFloat16, kInt = ScalarType::Int, kInt32 = kInt,
     kLong = ScalarType::Long, kInt64 = kLong, kShort = ScalarType::Short, kInt16 = kShort, kChar = ScalarType::Char,
     kInt8 = kChar, kByte = ScalarType::Byte, kUInt8 = kByte, kBool = ScalarType::Bool;
 template <class T> struct type_of;
-#define KW_TYPE(type, name) template <> struct type_of<type> { static constexpr ScalarType value = ScalarType::name; };
+template <ScalarType t> struct cpp_type;
+template <ScalarType t> using cpp_type_t = typename cpp_type<t>::type;
+#define KW_NAMED(given, name) template <> struct type_of<given> { static constexpr ScalarType value = ScalarType::name; };
+#define KW_TYPE(given, name) KW_NAMED(given, name) template <> struct cpp_type<ScalarType::name> { using type = given; };
 #ifndef KW_NO_HALVES
-KW_TYPE(__half, Half) KW_TYPE(__nv_bfloat16, BFloat16)
+KW_TYPE(Half, Half) KW_TYPE(BFloat16, BFloat16) KW_NAMED(__half, Half) KW_NAMED(__nv_bfloat16, BFloat16)
 #endif
-KW_TYPE(float, Float) KW_TYPE(double, Double) KW_TYPE(int32_t, Int)
-KW_TYPE(int64_t, Long) KW_TYPE(long long, Long) KW_TYPE(int16_t, Short) KW_TYPE(int8_t, Char) KW_TYPE(uint8_t, Byte)
-KW_TYPE(bool, Bool)
+KW_TYPE(float, Float) KW_TYPE(double, Double) KW_TYPE(int32_t, Int) KW_TYPE(int64_t, Long) KW_NAMED(long long, Long)
+KW_TYPE(int16_t, Short) KW_TYPE(int8_t, Char) KW_TYPE(uint8_t, Byte) KW_TYPE(bool, Bool)
+#undef KW_NAMED
 #undef KW_TYPE
 inline const char* name_of(ScalarType t) {
   static const char* names[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8", "uint8", "bool"};
   return names[int(t)];
 }
-inline const char* toString(ScalarType t) { return name_of(t); }
+inline const char* title_of(ScalarType t) {
+  static const char* names[] = {"Float", "Double", "Half", "BFloat16", "Int", "Long", "Short", "Char", "Byte", "Bool"};
+  return names[int(t)];
+}
+inline const char* toString(ScalarType t) { return title_of(t); }
 
 struct Error : std::runtime_error { using std::runtime_error::runtime_error; };
 
@@ -100,7 +102,7 @@ using IntArrayRef = Sizes;
 inline std::string text(const char* s) { return s; }
 inline std::string text(const std::string& s) { return s; }
 inline std::string text(char c) { return std::string(1, c); }
-inline std::string text(ScalarType t) { return name_of(t); }
+inline std::string text(ScalarType t) { return title_of(t); }
 inline std::string text(const Device& d) { return d.is_cuda() ? "cuda:0" : "cpu"; }
 inline std::string text(const Sizes& sizes) {
   std::string out = "[";

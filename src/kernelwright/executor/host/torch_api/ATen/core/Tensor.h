@@ -1,0 +1,1 @@
+#include "kw_torch.h"
