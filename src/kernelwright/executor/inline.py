@@ -6,7 +6,7 @@ small `torch` of our own (`host/torch_api`); in the worker, `load_inline` hands 
 Covers: functions named by `functions=` or `PYBIND11_MODULE` over tensors, numbers, strings and lists of them, with
 names and defaults; `.cuda()`, `device="cuda"`, `tensor.is_cuda` in Python; bytes of `torch::empty` that nobody wrote.
 Does not cover: sources put together at run time, `load` of files, what `kw_torch.h` does not declare (the compiler's
-error names the line), `torch.cuda` in Python.
+error names the line).
 """
 
 import ast
@@ -94,13 +94,14 @@ def _signature(line: str) -> tuple[str, inspect.Signature | None]:
     name, *arguments = line.split("\t")
     if not arguments:
         return name, None
+    missing, either = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
     split = [a.partition("=") for a in arguments]
     return name, inspect.Signature(
-        inspect.Parameter(
-            n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=ast.literal_eval(d) if sign else inspect.Parameter.empty
-        )
-        for n, sign, d in split
-    )  # fmt: skip
+        [
+            inspect.Parameter(n, either, default=ast.literal_eval(d) if sign else missing)
+            for n, sign, d in split
+        ]
+    )
 
 
 def _call(
