@@ -13,9 +13,11 @@ from kernelwright.suites import (
     fast_p,
     get_suite,
     judge_all,
+    read_rows,
     setup,
     theirs_of,
 )
+from kernelwright.suites._finished import MOST_BYTES
 from kernelwright.testing import made_up_checkout
 
 IDLE_WHEN_TIMED = """
@@ -174,3 +176,23 @@ def test_a_folder_without_kernels_is_told(data, tmp_path, capsys):
 ])  # fmt: skip
 def test_rules_that_a_device_cannot_run_are_told(script, device, said):
     assert _both._lacks(script, device) == said
+
+
+def test_what_is_no_readable_file_is_a_row_with_the_reason(data, tmp_path, monkeypatch):
+    suite = get_suite("kernelbench")
+    problem = suite.problems(data)[0]
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    monkeypatch.setattr(_both, "judge_both", lambda *_: pytest.fail("there is nothing to judge"))
+    rows = tmp_path / "rows.jsonl"
+    large, lost, folder = (kernels / name for name in ("large.py", "lost.py", "folder.py"))
+    large.write_bytes(b"#" * (MOST_BYTES + 1))
+    lost.symlink_to(kernels / "nowhere.py")
+    folder.mkdir()
+    with setup(suite, data) as given:
+        said = [next(judge_all(given, (problem,), {problem.name: k}, rows)) for k in (large, lost, folder)]
+    assert [one.ours.verdict for one in said] == [VerdictStatus.UNKNOWN] * 3
+    assert [one.ours.reason == one.theirs.message for one in said] == [True] * 3
+    for one, words in zip(said, ("MiB at most", "is no file", "is no file"), strict=True):
+        assert words in one.ours.reason
+    assert [row.candidate for row in read_rows(rows)] == list(map(str, (large, lost, folder)))

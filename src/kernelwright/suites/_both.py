@@ -10,12 +10,13 @@ from pathlib import Path
 from ..api.judge import judging
 from ..config import Settings
 from ..devices import detect
-from ..errors import KernelwrightError, StoreError, fault_of
+from ..errors import InputError, KernelwrightError, StoreError, fault_of
 from ..records import CheckStatus, DecisionStatus, Split, Task, VerdictStatus, content_key
 from ..sandbox import Pool
 from ..search import Judgement
 from ..system.deadline import deadline
 from ..tasks import Problem, load_task
+from ._finished import Finished, finished
 from ._journal import Journal
 from ._late import ours_if_late, theirs_if_late
 from ._programs import ProgramForm, both_on_program
@@ -168,6 +169,15 @@ def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
     return row_of(given, problem, sides, work, minutes=given.minutes)
 
 
+def unread(given: Setup, problem: SuiteProblem, kernel: Finished) -> Row:
+    """Return the row of a kernel whose files cannot be read."""
+
+    def work() -> str:
+        raise InputError(kernel.fault)
+
+    return _row(given, problem, Sides(str(kernel.file)), work, given.minutes)
+
+
 def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Submission) -> Theirs:
     """Return the benchmark's verdict on a kernel: its text, or a submission that calls a compiled kernel."""
     made = Submission(kernel) if isinstance(kernel, str) else kernel
@@ -239,7 +249,11 @@ def judge_all(
     for problem in problems:
         if problem.name not in kernels:
             continue
-        key = given.key(problem, kernels[problem.name].read_bytes())
+        kernel = finished(given.suite, kernels[problem.name])
+        key = given.key(problem, *kernel.parts)
         if key not in journal.rows:
-            journal.keep(key, judge_both(given, problem, kernels[problem.name]))
+            journal.keep(
+                key,
+                unread(given, problem, kernel) if kernel.fault else judge_both(given, problem, kernel.file),
+            )
         yield journal.rows[key]

@@ -83,3 +83,11 @@ class ForOtherHardware(Protocol):
 
     def needs(self, candidate: str, data: Path) -> str:
         """Say what a kernel's text needs besides a CPU; empty if nothing."""
+
+
+@runtime_checkable
+class InFolders(Protocol):
+    """A benchmark whose kernels consist of several files."""
+
+    def files(self, kernel: Path) -> Mapping[str, Path]:
+        """Return a kernel's files by path within its folder, that which is named like the problem first."""

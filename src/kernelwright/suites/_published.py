@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import InputError
+from ._finished import finished
 from ._protocol import Suite
 from ._records import SuiteProblem
 
@@ -49,6 +50,10 @@ class Published:
     """Of the file that the code would be in."""
     reference: str = ""
     """The problem's own text as the set has it; empty if it has none."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Everything that a kernel of several files consists of: paths within its folder, and texts; its own first."""
+    fault: str = ""
+    """Why its files were not read; empty if they were, or if it has none."""
 
 
 def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> tuple[Published, ...]:
@@ -162,8 +167,12 @@ def _text(value: object) -> str:
 def _of_folder(folder: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> Iterator[Published]:
     by_name = {p.name: p for p in problems}
     for name, file in suite.candidates(folder, problems).items():
-        label = file.relative_to(folder).as_posix()
-        yield Published(label, by_name[name], file.read_text(errors="replace"), suffix=file.suffix)
+        label, kernel = file.relative_to(folder).as_posix(), finished(suite, file)
+        texts = tuple((path, text.decode(errors="replace")) for path, text in kernel.files.items())
+        yield Published(
+            label, by_name[name], texts[0][1] if texts else "", suffix=file.suffix,
+            files=texts if len(texts) > 1 else (), fault=kernel.fault,
+        )  # fmt: skip
 
 
 def _of_dataset(
