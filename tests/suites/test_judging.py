@@ -196,3 +196,43 @@ def test_what_is_no_readable_file_is_a_row_with_the_reason(data, tmp_path, monke
     for one, words in zip(said, ("MiB at most", "is no file", "is no file"), strict=True):
         assert words in one.ours.reason
     assert [row.candidate for row in read_rows(rows)] == list(map(str, (large, lost, folder)))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_checkout_at_another_commit_is_told(data, capsys, packed):
+    git, here, known = data / ".git", "0123456" + 33 * "a", get_suite("kernelbench").commit
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    for commit, told in ((known, False), (here, True)):
+        if packed:
+            (git / "packed-refs").write_text(
+                f"# pack-refs\n{known[::-1]} refs/heads/old\n{commit} refs/heads/main\n"
+            )
+        else:
+            (git / "refs/heads/main").write_text(f"{commit}\n")
+        assert main(["suite", "show", "kernelbench", "--data", str(data)]) == 0
+        assert ("is at 0123456; its adapter was read at " in capsys.readouterr().err) is told
+
+
+def test_files_that_are_judged_for_no_problem_are_named(data, tmp_path, capsys, monkeypatch):
+    kernels = tmp_path / "kernels"
+    (kernels / "level1").mkdir(parents=True)
+    for name in ("1_Softmax.py", "level1/1_Softmax.py", "level1/404_None.py", "notes.md"):
+        (kernels / name).write_text("no kernel")
+    monkeypatch.setattr(_both, "judge_both", lambda given, problem, kernel: row())
+    words = [
+        "suite",
+        "judge",
+        "kernelbench",
+        str(kernels),
+        "--data",
+        str(data),
+        "--store",
+        str(tmp_path / "store"),
+    ]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "note: not judged: 1_Softmax.py, level1/404_None.py, named like no problem" in said
+    assert "notes.md" not in said
+    assert main([*words, "--only", "level1"]) == 0
+    assert "not judged" not in capsys.readouterr().err
