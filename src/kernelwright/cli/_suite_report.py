@@ -67,7 +67,7 @@ def audit(
     if checkout:
         note_commit(suite, checkout)
     problems = suite.problems(checkout) if checkout else ()
-    published = [p for p in read_published(path, suite, problems) if only in p.label]
+    published = [p for p in read_published(path, suite, problems, checkout) if only in p.label]
     if not published:
         raise InputError(f"{str(path)!r} has no kernel whose name contains {only!r}")
     rows: list[Row] = []

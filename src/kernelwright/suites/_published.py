@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InputError
 from ._finished import finished
-from ._protocol import Suite
+from ._protocol import NamedByText, Suite
 from ._records import SuiteProblem
 
 _LEVEL = ("level_id", "level", "level_name", "category")
@@ -56,8 +56,16 @@ class Published:
     """Why its files were not read; empty if they were, or if it has none."""
 
 
-def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> tuple[Published, ...]:
+def read_published(
+    path: Path, suite: Suite, problems: Sequence[SuiteProblem], data: Path | None = None
+) -> tuple[Published, ...]:
     """Read a result set; kernels whose problem is not known are kept, with none.
+
+    Args:
+        path: The set: a file or a folder.
+        suite: The benchmark that it is for.
+        problems: Its problems.
+        data: Its checkout, for sets that quote problems instead of naming them.
 
     Raises:
         InputError: it is in none of the forms, or holds no kernel.
@@ -69,7 +77,8 @@ def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -
             else _of_folder(path, suite, problems)
         )
     else:
-        found = tuple(_of_values(_values(path), problems, path))
+        values = _values(path)
+        found = tuple(_quoted(values, suite, problems, data) or _of_values(values, problems, path))
     if not found:
         raise InputError(
             f"{str(path)!r} holds no kernel in a known form: JSON of level → task → code, records with a level, a task "
@@ -134,6 +143,22 @@ def _of_values(values: Any, problems: Sequence[SuiteProblem], path: Path) -> Ite
             label, text = "/".join(filter(None, (level, task))), _text(_field(record, _CODE))
             if label or text:
                 yield _of_record(record, label, problem_of(problems, level, task))
+
+
+def _quoted(
+    values: Any, suite: Suite, problems: Sequence[SuiteProblem], data: Path | None
+) -> list[Published]:
+    """Read records that quote their problems; nothing if none does."""
+    if data is None or not isinstance(suite, NamedByText) or not isinstance(values, list):
+        return []
+    found, by_name = list[Published](), {p.name: p for p in problems}
+    for number, record in enumerate(values):
+        if not isinstance(record, Mapping):
+            continue
+        unknown = f"record {number}", _text(_field(record, _CODE))
+        name, text = suite.quoted(record, data) or unknown
+        found.append(Published(name, by_name.get(name), text))
+    return found if any(one.problem for one in found) else []
 
 
 def _is_record(value: Mapping[str, Any]) -> bool:
