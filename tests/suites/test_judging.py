@@ -3,6 +3,7 @@ import json
 import pytest
 
 from kernelwright.cli import main
+from kernelwright.cli._suite_run import line
 from kernelwright.records import DecisionStatus, Interval, VerdictStatus
 from kernelwright.suites import (
     Ours,
@@ -236,3 +237,13 @@ def test_files_that_are_judged_for_no_problem_are_named(data, tmp_path, capsys, 
     assert "notes.md" not in said
     assert main([*words, "--only", "level1"]) == 0
     assert "not judged" not in capsys.readouterr().err
+
+
+def test_a_screened_kernel_is_called_right_as_far_as_it_was_screened():
+    accepted = row(decision=DecisionStatus.INCONCLUSIVE)
+    screened = accepted.model_copy(update={"ours": _both._as_screened(accepted.ours)})
+    assert "ours accepted, inconclusive" in line(accepted)
+    assert "ours accepted as far as screened, inconclusive" in line(screened)
+    assert "sizes other than the problem's own were not tried" in screened.ours.reason
+    rejected = row(decision=DecisionStatus.REJECTED).ours
+    assert _both._as_screened(rejected) == rejected

@@ -27,6 +27,7 @@ from ._verifiers import ReadByModels, Reader
 from ._worker import their_verdict
 
 _ARENA_BYTES = 1 << 20
+_SCREENED = "screened alone: values and sizes other than the problem's own were not tried"
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
 
         def ours(store: Path | None) -> Ours:
             with judging(task, device=given.device, store=store) as ask:
-                return ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+                found = ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+            return _as_screened(found) if given.screen else found
 
         sides.ours = ours_if_late(ours(given.store), ours, task, text)
 
@@ -222,6 +224,14 @@ def sizes_of(task: Task) -> str:
     """
     shrunk = [note.removeprefix("shrunk ") for note in task.notes if note.startswith("shrunk ")]
     return ", ".join(shrunk) or "declared"
+
+
+def _as_screened(found: Ours) -> Ours:
+    """Say of what was found right what a screening leaves out."""
+    if found.verdict is not VerdictStatus.ACCEPTED:
+        return found
+    said = "; ".join(filter(None, (found.reason, _SCREENED)))
+    return found.model_copy(update={"screened": True, "reason": said})
 
 
 def ours_of(judgement: Judgement) -> Ours:
