@@ -97,7 +97,7 @@ def kw_drawn():
     \"\"\"Draw anew but for whole numbers and booleans, of whose values the sizes of results are made.\"\"\"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        held = kw_flat(kw_drawn_anew())
+        held = [torch.stack([t])[0] for t in kw_flat(kw_drawn_anew())]  # the values, not how they were drawn
     drawn = kw_drawn_anew()
     kept = [a if a.is_floating_point() else b for a, b in zip(kw_flat(drawn), held, strict=True)]
     return kw_filled(drawn, iter(kept))
