@@ -280,3 +280,27 @@ def test_what_is_refused_for_shrunk_sizes_is_no_wrong_answer(monkeypatch, tmp_pa
         "it may be written for the declared sizes, and was judged at less: runs: error: RuntimeError: 64 and 8",
     )
     assert found("correct: error", "n: 64 → 8", ("runs", "correct"))[0] == "wrong"
+
+
+def test_answers_that_quote_problems_instead_of_naming_them_are_known(tmp_path):
+    suite, data = get_suite("tritonbench"), made_up_checkout("tritonbench", tmp_path / "checkout")
+    (data / "data/TritonBench_G_v1/add.py").write_text(
+        "import triton\n\ndef add(x): ...\n" + 146 * "#" + "\nadd(1)\n"
+    )
+    described = [{"file": "scaled_relu.py", "description": "Computes a ReLU,\n scaled."}]
+    (data / "data/TritonBench_T_v1.jsonl").write_text(json.dumps(described))
+    asked = "Functional Description: Computes a ReLU,\nscaled.\nWrapper Entry Information: scaled_relu(x)"
+    answers = [
+        {"prompt": asked, "predict": "Here:\n```python\nmine = 1\n```\nas asked"},
+        {"label": "import triton\n\ndef add(x): ...\n<|im_end|>", "predict": "mine = 2<|im_end|>"},
+        {"label": "def nobody(x): ...", "predict": "mine = 3"},
+    ]
+    file = tmp_path / "answers.jsonl"
+    file.write_text("\n".join(map(json.dumps, answers)))
+    found = read_published(file, suite, suite.problems(data), data)
+    assert [(one.label, one.problem is not None, one.text) for one in found] == [
+        ("T/scaled_relu", True, "mine = 1\n"), ("G/add", True, "mine = 2"), ("record 2", False, "mine = 3"),
+    ]  # fmt: skip
+    (tmp_path / "others.jsonl").write_text('{"task_id": "T/scaled_relu", "code": "mine"}')
+    (other,) = read_published(tmp_path / "others.jsonl", suite, suite.problems(data), data)
+    assert other.problem and other.problem.name == "T/scaled_relu"

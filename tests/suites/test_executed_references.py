@@ -11,6 +11,7 @@ from kernelwright.records import Candidate, Reference, SourceFile
 from kernelwright.search.evaluation._join import without_device
 from kernelwright.suites import get_suite, judge_both, setup
 from kernelwright.suites._tested import entry_of, parts_of, written_executed
+from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import made_up_checkout
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -79,6 +80,38 @@ def scaled(x):
     exec(written_executed(kernel, test, "scaled", "scaled"), space)
     assert space["NAME"] == "PTX executor" and [x.shape for x in space["get_inputs"]()] == [(2,)]
     assert space["early_config_prune"]([1, 2], {}) == [1, 2]
+
+
+@pytest.mark.needs("triton")
+def test_values_that_sizes_are_made_of_stay_and_others_are_drawn_anew(tmp_path):
+    kernel = """import torch
+def chosen(x, mask):
+    return torch.zeros(mask.sum().item()).copy_(x[mask])
+"""
+    test = "chosen(torch.rand(64), torch.randint(0, 2, (64,)).bool())\n"
+    path = tmp_path / "problem.py"
+    path.write_text(written_executed(kernel, test, "chosen", "chosen"))
+    task = load_task(path)
+    given = {s.name: s.distribution.kind for s in task.workloads[0].arguments}
+    assert list(given.values()) == ["uniform", "given"]
+    live = Problem(task)
+    masks = [live.inputs(task.workloads[0], seed)[1] for seed in (1, 2)]
+    assert masks[0].equal(masks[1]) and 0 < masks[0].sum() < 64
+
+
+@pytest.mark.needs("triton")
+def test_a_kernel_that_its_test_launches_is_called_by_its_grid():
+    kernel = """import torch
+class scaled:
+    def __class_getitem__(cls, grid):
+        return lambda x, out: out.copy_(x * grid({"BLOCK": 3})[0])
+"""
+    test = "scaled[lambda meta: (meta['BLOCK'],)](torch.ones(4, device='cuda'), torch.empty(4))\n"
+    symbol, call = entry_of(kernel, test, "G/scaled")
+    space = {}
+    exec(written_executed(kernel, test, symbol, call), space)
+    x, out = space["get_inputs"]()
+    assert [t.tolist() for t in space["Model"]()(x, out)] == [[3.0] * 4, [1.0] * 4, [3.0] * 4]
 
 
 def test_of_several_parts_the_last_is_the_test():

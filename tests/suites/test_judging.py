@@ -3,6 +3,7 @@ import json
 import pytest
 
 from kernelwright.cli import main
+from kernelwright.cli._suite_run import line
 from kernelwright.records import DecisionStatus, Interval, VerdictStatus
 from kernelwright.suites import (
     Ours,
@@ -13,9 +14,11 @@ from kernelwright.suites import (
     fast_p,
     get_suite,
     judge_all,
+    read_rows,
     setup,
     theirs_of,
 )
+from kernelwright.suites._finished import MOST_BYTES
 from kernelwright.testing import made_up_checkout
 
 IDLE_WHEN_TIMED = """
@@ -174,3 +177,73 @@ def test_a_folder_without_kernels_is_told(data, tmp_path, capsys):
 ])  # fmt: skip
 def test_rules_that_a_device_cannot_run_are_told(script, device, said):
     assert _both._lacks(script, device) == said
+
+
+def test_what_is_no_readable_file_is_a_row_with_the_reason(data, tmp_path, monkeypatch):
+    suite = get_suite("kernelbench")
+    problem = suite.problems(data)[0]
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    monkeypatch.setattr(_both, "judge_both", lambda *_: pytest.fail("there is nothing to judge"))
+    rows = tmp_path / "rows.jsonl"
+    large, lost, folder = (kernels / name for name in ("large.py", "lost.py", "folder.py"))
+    large.write_bytes(b"#" * (MOST_BYTES + 1))
+    lost.symlink_to(kernels / "nowhere.py")
+    folder.mkdir()
+    with setup(suite, data) as given:
+        said = [next(judge_all(given, (problem,), {problem.name: k}, rows)) for k in (large, lost, folder)]
+    assert [one.ours.verdict for one in said] == [VerdictStatus.UNKNOWN] * 3
+    assert [one.ours.reason == one.theirs.message for one in said] == [True] * 3
+    for one, words in zip(said, ("MiB at most", "is no file", "is no file"), strict=True):
+        assert words in one.ours.reason
+    assert [row.candidate for row in read_rows(rows)] == list(map(str, (large, lost, folder)))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_checkout_at_another_commit_is_told(data, capsys, packed):
+    git, here, known = data / ".git", "0123456" + 33 * "a", get_suite("kernelbench").commit
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    for commit, told in ((known, False), (here, True)):
+        if packed:
+            (git / "packed-refs").write_text(
+                f"# pack-refs\n{known[::-1]} refs/heads/old\n{commit} refs/heads/main\n"
+            )
+        else:
+            (git / "refs/heads/main").write_text(f"{commit}\n")
+        assert main(["suite", "show", "kernelbench", "--data", str(data)]) == 0
+        assert ("is at 0123456; its adapter was read at " in capsys.readouterr().err) is told
+
+
+def test_files_that_are_judged_for_no_problem_are_named(data, tmp_path, capsys, monkeypatch):
+    kernels = tmp_path / "kernels"
+    (kernels / "level1").mkdir(parents=True)
+    for name in ("1_Softmax.py", "level1/1_Softmax.py", "level1/404_None.py", "notes.md"):
+        (kernels / name).write_text("no kernel")
+    monkeypatch.setattr(_both, "judge_both", lambda given, problem, kernel: row())
+    words = [
+        "suite",
+        "judge",
+        "kernelbench",
+        str(kernels),
+        "--data",
+        str(data),
+        "--store",
+        str(tmp_path / "store"),
+    ]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "note: not judged: 1_Softmax.py, level1/404_None.py, named like no problem" in said
+    assert "notes.md" not in said
+    assert main([*words, "--only", "level1"]) == 0
+    assert "not judged" not in capsys.readouterr().err
+
+
+def test_a_screened_kernel_is_called_right_as_far_as_it_was_screened():
+    accepted = row(decision=DecisionStatus.INCONCLUSIVE)
+    screened = accepted.model_copy(update={"ours": _both._as_screened(accepted.ours)})
+    assert "ours accepted, inconclusive" in line(accepted)
+    assert "ours accepted as far as screened, inconclusive" in line(screened)
+    assert "sizes other than the problem's own were not tried" in screened.ours.reason
+    rejected = row(decision=DecisionStatus.REJECTED).ours
+    assert _both._as_screened(rejected) == rejected

@@ -4,7 +4,9 @@ import pytest
 
 from kernelwright.errors import TaskError
 from kernelwright.records import ScalarSpec, Split
-from kernelwright.suites import fits, get_suite, setup
+from kernelwright.suites import _audit, audit_all, fits, get_suite, read_published, setup
+from kernelwright.suites._ascend_operator import is_operator
+from kernelwright.suites._finished import finished
 from kernelwright.testing import made_up_checkout
 
 
@@ -34,6 +36,33 @@ def test_a_problem_is_the_largest_case_that_is_not_too_large(suite, data):
         assert (x.shape, x.dtype) == ((24, 100), "float32")
         assert isinstance(alpha, ScalarSpec) and alpha.value == 1.5
         assert "torch_npu" not in task.reference.files[0].text
+
+
+def test_an_operators_row_is_made_again_where_its_hosts_half_changed(suite, data):
+    problem = suite.problems(data)[0]
+    kernel, keys = suite.candidates(data / "tasks", (problem,))[problem.name], []
+    (host,) = (kernel.parent.parent / "op_host").glob("*.cpp")
+    with setup(suite, data) as given:
+        for text in (host.read_text(), host.read_text() + "// another\n"):
+            host.write_text(text)
+            keys.append(given.key(problem, *finished(suite, kernel).parts))
+    assert keys[0] != keys[1]
+    assert next(iter(finished(suite, kernel).files)) == "op_kernel/scale.cpp"
+
+
+def test_an_audit_takes_an_operator_with_its_hosts_half(suite, data, monkeypatch):
+    problems, seen = suite.problems(data), []
+
+    def judged(given, problem, kernel):
+        seen.append((is_operator(kernel), given.suite.files(kernel).keys()))
+        return _audit._read(suite, published[0], None)
+
+    monkeypatch.setattr(_audit, "judge_both", judged)
+    published = read_published(data / "tasks", suite, problems)
+    with setup(suite, data) as given:
+        list(audit_all(suite, published, given))
+    assert [one for one, _ in seen] == [True, True]
+    assert {"op_kernel/scale.cpp", "op_host/scale.cpp"} <= set(seen[0][1])
 
 
 def test_finished_operators_are_found_and_become_candidates(suite, data, tmp_path):

@@ -151,6 +151,23 @@ def test_finished_kernels_are_judged_there_in_their_own_name(data, tmp_path, mon
     assert again == [row] == list(read_rows(tmp_path / "rows.jsonl"))
 
 
+def test_an_operator_is_judged_elsewhere_with_all_its_files(tmp_path, monkeypatch):
+    suite, data = get_suite("npukernelbench"), made_up_checkout("npukernelbench", tmp_path / "data")
+    problems, cluster, seen = suite.problems(data), InThisProcess(tmp_path / "cache"), []
+
+    def judge(given, problem, kernel):
+        seen.append({path: file.read_text() for path, file in suite.files(kernel).items()})
+        return _cluster.row_of(given, problem, _cluster.Sides(str(kernel)), lambda *_: None, minutes=1)
+
+    monkeypatch.setattr(_cluster, "judge_both", judge)
+    kernels = suite.candidates(data / "tasks", problems[:1]) | {problems[1].name: tmp_path / "nowhere.cpp"}
+    with setup(suite, data, store=tmp_path / "store", device="cpu") as given:
+        rows = list(judge_on(cluster, given, problems, kernels, Journal()))
+    whole = suite.files(kernels[problems[0].name])
+    assert len(whole) > 1 and seen == [{path: file.read_text() for path, file in whole.items()}]
+    assert sorted("is no file" in row.ours.reason for row in rows) == [False, True]
+
+
 def test_times_of_different_machines_are_not_compared(data, tmp_path, searches):
     suite = get_suite("kernelbench")
     with setup(suite, data, store=tmp_path / "store", device="cpu") as given:

@@ -1,9 +1,12 @@
 """Admission within a deadline."""
 
+from collections import Counter
+
 import pytest
 
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _admit, admit, precompute, verify
+from kernelwright.verify._case import Case
 
 TASK = """
 import kernelwright as kw
@@ -31,6 +34,27 @@ def test_what_passes_by_chance_is_tried_on_other_draws(tmp_path, monkeypatch):
     assert (found.cases, found.caught) == (2, {"float16": True}) and not found.adapted
     monkeypatch.setattr(_admit, "_tried", lambda *_: [("float16", False)])
     assert (admit(problem).cases, admit(problem).degenerate) == (4, True)
+
+
+def test_a_draw_on_which_the_native_op_is_not_accurate_enough_is_drawn_again(tmp_path, monkeypatch):
+    (tmp_path / "double.py").write_text(TASK)
+    problem = Problem(load_task(tmp_path / "double.py"))
+    oracle, drawn = Oracle(problem), []
+    monkeypatch.setattr(Case, "usable", property(lambda case: drawn.append(case.seed) or len(drawn) > 2))
+    found = admit(problem, oracle=oracle)
+    assert drawn[0] == oracle.screen_seed and len(set(drawn)) == 3
+    assert (found.cases, found.unusable, found.degenerate) == (1, (), False) and all(found.caught.values())
+    assert list(found.redrawn.values()) == [2]
+
+
+def test_a_workload_is_given_up_where_no_draw_is_usable(tmp_path, monkeypatch):
+    (tmp_path / "double.py").write_text(TASK)
+    problem = Problem(load_task(tmp_path / "double.py"))
+    drawn = []
+    monkeypatch.setattr(Case, "usable", property(lambda case: drawn.append(case.workload.name)))
+    found = admit(problem)
+    assert found.unusable == (problem.task.workloads[0].name,) and not found.redrawn and found.degenerate
+    assert set(Counter(drawn).values()) == {4}
 
 
 def test_wrong_answers_are_tried_first_on_what_screenings_expect(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import torch
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, PackedWeight, Packing, SourceFile
 from kernelwright.sandbox._packing import Names, packed, unpacked
-from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks import Problem, _packed, load_task
 from kernelwright.tasks._packed import packings
 from kernelwright.tasks._weights import pairs
 from kernelwright.verify import verify
@@ -278,6 +278,26 @@ def test_weights_that_fit_in_several_ways_are_named():
 def test_other_dtypes_sizes_and_values_are_no_layout(tensor):
     torch.manual_seed(1)
     assert packings({"w": torch.randn(3, 2)}, {"held": tensor}) == ((), ())
+
+
+def test_what_ends_otherwise_is_compared_no_further(monkeypatch):
+    torch.manual_seed(0)
+    compared, times = [], _packed._times
+    monkeypatch.setattr(_packed, "_times", lambda *a, **k: compared.append(1) or times(*a, **k))
+    weights = {f"w{i}": torch.randn(24, 24) for i in range(4)}
+    assert packings(weights, {f"h{i}": torch.randn(24, 24) for i in range(4)}) == ((), ()) and not compared
+    ends_alike = weights["w0"].clone()
+    ends_alike[1, 1] += 1
+    assert packings(weights, {"h": ends_alike}) == ((), ()) and compared
+
+
+@pytest.mark.parametrize("end", [0, -1])
+@pytest.mark.parametrize("value", [0.0, -0.0, float("nan"), float("inf")])
+def test_any_value_may_lie_at_an_end(end, value):
+    torch.manual_seed(0)
+    weight = torch.randn(3, 2)
+    weight[end, end] = value
+    assert packings({"w": weight}, {"h": weight.t().contiguous()})[0][0].names == ("w",)
 
 
 def test_a_worker_that_reports_other_sizes_is_not_believed():

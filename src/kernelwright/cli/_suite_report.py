@@ -54,6 +54,7 @@ def audit(
 ) -> int:  # fmt: skip
     """Judge what a published result set holds, or with `reads` only read it, and write one page."""
     from ..suites import audit_all, find_checkout, get_suite, how_to_get, read_published, setup, standing_of
+    from ._suite_notes import note_commit
     from ._suite_run import line
 
     if not path.exists():
@@ -63,8 +64,10 @@ def audit(
     suite = get_suite(benchmark)
     found = data or (path if path.is_dir() and (path / "definitions").is_dir() else None)
     checkout = find_checkout(suite, found)
+    if checkout:
+        note_commit(suite, checkout)
     problems = suite.problems(checkout) if checkout else ()
-    published = [p for p in read_published(path, suite, problems) if only in p.label]
+    published = [p for p in read_published(path, suite, problems, checkout) if only in p.label]
     if not published:
         raise InputError(f"{str(path)!r} has no kernel whose name contains {only!r}")
     rows: list[Row] = []

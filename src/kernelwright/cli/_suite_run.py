@@ -158,7 +158,8 @@ def line(row: "Row") -> str:
     ours = ", ".join(row.ours.failed) or (
         speedup_text(row.ours.speedup.model_dump()) if row.ours.speedup else row.ours.reason
     )
-    ours = f"{row.ours.verdict}, {row.ours.decision}, {ours}"
+    screened = " as far as screened" if row.ours.screened else ""
+    ours = f"{row.ours.verdict}{screened}, {row.ours.decision}, {ours}"
     return f"{row.problem}: theirs {row.theirs.status} {theirs}{flags}; ours {ours}"
 
 

@@ -38,6 +38,9 @@ def admit(
         table(rows, empty=f"no wrong answer could be tried on {admission.task}")
         if admission.unusable:
             print(f"the native op itself is not accurate enough on {', '.join(admission.unusable)}")
+        for name, count in admission.redrawn.items():
+            again = "once" if count == 1 else f"{count} times"
+            print(f"drawn again {again} on {name}, where the native op itself was not accurate enough")
         for name in admission.unvaried:
             print(f"a kernel may rely on the values of {name}: they are the same in every draw")
         print("degenerate: no win on it can count" if admission.degenerate else "fit to judge by")

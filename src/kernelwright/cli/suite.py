@@ -93,6 +93,7 @@ def suite(
         common: Flags of every command.
     """
     from ..suites import checkout_of, get_suite, sampled
+    from ._suite_notes import note_commit, note_others
     from ._suite_run import Run, judge, search, searching
 
     common, searched, asking = common or Common(), searched or Searched(), asking or Asking()
@@ -111,6 +112,7 @@ def suite(
     if action == "write":
         return _write(asked, what, searched.seed, common)
     folder = checkout_of(asked, data)
+    note_commit(asked, folder)
     problems = tuple(p for p in asked.problems(folder) if only in p.name)
     if searched.sample:
         problems = sampled(problems, searched.sample, searched.seed)
@@ -128,7 +130,10 @@ def suite(
     if not problems:
         raise InputError(f"{called} has no problem whose name contains {only!r}")
     if kernels is not None:
-        return judge(whole, _found(asked, kernels, problems), asking, common, clustered)
+        found = _found(asked, kernels, problems)
+        if not only and not searched.sample:
+            note_others(asked, kernels, found)
+        return judge(whole, found, asking, common, clustered)
     _check_minutes(searched.total_minutes, options["minutes"])
     how = searching(
         options["minutes"], asking, searched.evaluations, recipe=searched.recipe, proposers=searched.proposer,

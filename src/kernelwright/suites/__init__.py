@@ -7,12 +7,12 @@ Does not cover: getting the data; a missing checkout is an error that has the co
 from ._apply_set import write_apply_set
 from ._audit import audit_all
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
-from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
+from ._checkout import checkout_of, commit_of, find_checkout, fits, get_suite, how_to_get, suite_names
 from ._cluster import judge_on, search_on
 from ._doctor import Diagnosis, diagnose, moved_bytes
 from ._journal import Journal, read_rows
 from ._offline import offline
-from ._protocol import Script, Suite
+from ._protocol import InFolders, Script, Suite
 from ._published import Published, problem_of, read_published
 from ._records import NATIVE, Ours, Row, Rules, SuiteProblem, Theirs, fast_p
 from ._sample import sampled
@@ -29,6 +29,7 @@ __all__ = [
     "STANDINGS",
     "Change",
     "Diagnosis",
+    "InFolders",
     "Journal",
     "Ours",
     "Published",
@@ -52,6 +53,7 @@ __all__ = [
     "changes",
     "cheat_of",
     "checkout_of",
+    "commit_of",
     "curve",
     "diagnose",
     "fast_p",

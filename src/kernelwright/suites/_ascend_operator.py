@@ -52,6 +52,12 @@ def is_operator(kernel: Path) -> bool:
     return kernel.parent.name == "op_kernel" and (kernel.parent.parent / "op_host").is_dir()
 
 
+def operator_files(kernel: Path) -> dict[str, Path]:
+    """Return an operator's files by path within its folder, the kernel first."""
+    home = kernel.parent.parent
+    return {p.relative_to(home).as_posix(): p for p in (kernel, *_files(home))}
+
+
 def operator_candidate(kernel: Path, task: Task) -> Candidate:
     """Return the candidate of an operator's folder, for the dtypes of the task's first workload.
 

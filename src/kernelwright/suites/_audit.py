@@ -10,6 +10,7 @@ from pathlib import Path
 from ..records import Candidate, SourceFile, content_key
 from ..verify import triage
 from ._both import Setup, judge_both, unknown
+from ._finished import laid_out
 from ._journal import Journal
 from ._modules import ModuleForm, needs_gpu
 from ._protocol import Suite
@@ -52,7 +53,13 @@ def audit_all(
         key = (
             content_key("read", one.label, one.text, suite.commit)
             if runs is None or one.problem is None
-            else runs.key(one.problem, one.label, one.text, one.reference)
+            else runs.key(
+                one.problem,
+                one.label,
+                one.text,
+                one.reference,
+                *(part for file in one.files for part in file),
+            )
         )
         if key not in journal.rows:
             row = _read(suite, one, given) if runs is None else _run(suite, one, runs, gpu=gpu)
@@ -96,9 +103,9 @@ def _judged(given: Setup, one: Published) -> Row:
     assert one.problem is not None, "only kernels with a problem are judged"
     with tempfile.TemporaryDirectory() as folder:
         stem = one.problem.name.rpartition("/")[2]
-        file = Path(folder, f"{stem}{one.suffix}")
-        file.write_text(one.text)
-        return judge_both(_as_published(given, one, Path(folder, "data")), one.problem, file)
+        files = dict(one.files) or {f"{stem}{one.suffix}": one.text}
+        known = _as_published(given, one, Path(folder, "data"))
+        return judge_both(known, one.problem, laid_out(files, Path(folder)))
 
 
 def _as_published(given: Setup, one: Published, data: Path) -> Setup:
@@ -158,6 +165,8 @@ def _read(suite: Suite, one: Published, given: Setup | None, reason: str = "") -
 
 def _unread(suite: Suite, one: Published, given: Setup | None) -> str:
     """Say why a kernel was not run."""
+    if one.fault:
+        return one.fault
     if not one.text:
         return "the set does not have its code"
     if one.problem is None and given is not None:

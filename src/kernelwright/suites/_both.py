@@ -10,12 +10,13 @@ from pathlib import Path
 from ..api.judge import judging
 from ..config import Settings
 from ..devices import detect
-from ..errors import KernelwrightError, StoreError, fault_of
+from ..errors import InputError, KernelwrightError, StoreError, fault_of
 from ..records import CheckStatus, DecisionStatus, Split, Task, VerdictStatus, content_key
 from ..sandbox import Pool
 from ..search import Judgement
 from ..system.deadline import deadline
 from ..tasks import Problem, load_task
+from ._finished import Finished, finished
 from ._journal import Journal
 from ._late import ours_if_late, theirs_if_late
 from ._programs import ProgramForm, both_on_program
@@ -26,6 +27,7 @@ from ._verifiers import ReadByModels, Reader
 from ._worker import their_verdict
 
 _ARENA_BYTES = 1 << 20
+_SCREENED = "screened alone: values and sizes other than the problem's own were not tried"
 
 
 @dataclass(frozen=True)
@@ -161,11 +163,21 @@ def _judged(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
 
         def ours(store: Path | None) -> Ours:
             with judging(task, device=given.device, store=store) as ask:
-                return ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+                found = ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+            return _as_screened(found) if given.screen else found
 
         sides.ours = ours_if_late(ours(given.store), ours, task, text)
 
     return row_of(given, problem, sides, work, minutes=given.minutes)
+
+
+def unread(given: Setup, problem: SuiteProblem, kernel: Finished) -> Row:
+    """Return the row of a kernel whose files cannot be read."""
+
+    def work() -> str:
+        raise InputError(kernel.fault)
+
+    return _row(given, problem, Sides(str(kernel.file)), work, given.minutes)
 
 
 def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Submission) -> Theirs:
@@ -214,6 +226,14 @@ def sizes_of(task: Task) -> str:
     return ", ".join(shrunk) or "declared"
 
 
+def _as_screened(found: Ours) -> Ours:
+    """Say of what was found right what a screening leaves out."""
+    if found.verdict is not VerdictStatus.ACCEPTED:
+        return found
+    said = "; ".join(filter(None, (found.reason, _SCREENED)))
+    return found.model_copy(update={"screened": True, "reason": said})
+
+
 def ours_of(judgement: Judgement) -> Ours:
     """Return what a judgement says, as one side of a row."""
     failed = tuple(dict.fromkeys(f.check for f in judgement.findings if f.status is CheckStatus.FAIL))
@@ -239,7 +259,11 @@ def judge_all(
     for problem in problems:
         if problem.name not in kernels:
             continue
-        key = given.key(problem, kernels[problem.name].read_bytes())
+        kernel = finished(given.suite, kernels[problem.name])
+        key = given.key(problem, *kernel.parts)
         if key not in journal.rows:
-            journal.keep(key, judge_both(given, problem, kernels[problem.name]))
+            journal.keep(
+                key,
+                unread(given, problem, kernel) if kernel.fault else judge_both(given, problem, kernel.file),
+            )
         yield journal.rows[key]

@@ -86,3 +86,23 @@ def checkout_of(suite: Suite, data: Path | None = None) -> Path:
             "--data, or set KERNELWRIGHT_SUITES to the folder that holds your checkouts"
         )
     return found
+
+
+def commit_of(folder: Path) -> str:
+    """Return the commit that a checkout is at; empty where the folder is not a clone of its own.
+
+    Example:
+        >>> commit_of(Path("nosuch"))
+        ''
+    """
+    git = folder / ".git"
+    try:
+        head = (git / "HEAD").read_text().strip()
+        if not (ref := head.removeprefix("ref: ")).startswith("refs/"):
+            return head
+        if (git / ref).is_file():
+            return (git / ref).read_text().strip()
+        packed = (line.partition(" ") for line in (git / "packed-refs").read_text().splitlines())
+        return next((commit for commit, _, name in packed if name == ref), "")
+    except (OSError, UnicodeDecodeError):
+        return ""

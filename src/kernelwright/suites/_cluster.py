@@ -21,8 +21,9 @@ from pathlib import Path
 from ..cluster import Cluster, Job, JobFailed, Workplace
 from ..records import Budget
 from ..store import Store
-from ._both import Setup, Sides, judge_both, row_of, setup
+from ._both import Setup, Sides, judge_both, row_of, setup, unread
 from ._checkout import get_suite
+from ._finished import finished, laid_out
 from ._journal import Journal
 from ._records import NATIVE, Row, SuiteProblem
 from ._search import Searching, search_all
@@ -45,10 +46,21 @@ def judge_on(
     cluster: Cluster, given: Setup, problems: Sequence[SuiteProblem], kernels: Mapping[str, Path], journal: Journal
 ) -> Iterator[Row]:  # fmt: skip
     """Yield both verdicts on every kernel, as they are done; those in the journal are not judged again."""
-    mine = {p: kernels[p.name] for p in problems if p.name in kernels}
-    keys = {p: given.key(p, path.read_bytes()) for p, path in mine.items()}
-    how = {p: {"kernel": path.read_text(errors="replace"), "file": str(path)} for p, path in mine.items()}
+    mine = {p: finished(given.suite, kernels[p.name]) for p in problems if p.name in kernels}
+    keys = {p: given.key(p, *kernel.parts) for p, kernel in mine.items()}
+    for problem, kernel in mine.items():
+        if kernel.fault and keys[problem] not in journal.rows:
+            journal.keep(keys[problem], unread(given, problem, kernel))
+    how = {
+        p: {"files": _texts(kernel.files), "file": str(kernel.file)}
+        for p, kernel in mine.items()
+        if not kernel.fault
+    }
     yield from _rows(cluster, given, keys, journal, "judge_here", how, math.inf)
+
+
+def _texts(files: Mapping[str, bytes]) -> str:
+    return json.dumps({path: text.decode(errors="replace") for path, text in files.items()})
 
 
 def _rows(
@@ -110,9 +122,7 @@ def judge_here(text: str, here: Workplace) -> str:
         journal, key = Journal(home / "rows.jsonl"), asked["key"]
         if key not in journal.rows:
             with tempfile.TemporaryDirectory() as folder:
-                kernel = Path(folder) / file.name
-                kernel.write_text(asked["kernel"])
-                judged = judge_both(given, problem, kernel)
+                judged = judge_both(given, problem, laid_out(json.loads(asked["files"]), Path(folder)))
             journal.keep(key, judged)
         row = journal.rows[key].model_copy(
             update={"candidate": str(file)}

@@ -83,3 +83,19 @@ class ForOtherHardware(Protocol):
 
     def needs(self, candidate: str, data: Path) -> str:
         """Say what a kernel's text needs besides a CPU; empty if nothing."""
+
+
+@runtime_checkable
+class InFolders(Protocol):
+    """A benchmark whose kernels consist of several files."""
+
+    def files(self, kernel: Path) -> Mapping[str, Path]:
+        """Return a kernel's files by path within its folder, that which is named like the problem first."""
+
+
+@runtime_checkable
+class NamedByText(Protocol):
+    """A benchmark whose published results do not name problems, but quote them."""
+
+    def quoted(self, record: Mapping[str, object], data: Path) -> tuple[str, str] | None:
+        """Return a record's problem by name, and its code; None if it quotes none."""

@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import InputError
-from ._protocol import Suite
+from ._finished import finished
+from ._protocol import NamedByText, Suite
 from ._records import SuiteProblem
 
 _LEVEL = ("level_id", "level", "level_name", "category")
@@ -49,10 +50,22 @@ class Published:
     """Of the file that the code would be in."""
     reference: str = ""
     """The problem's own text as the set has it; empty if it has none."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Everything that a kernel of several files consists of: paths within its folder, and texts; its own first."""
+    fault: str = ""
+    """Why its files were not read; empty if they were, or if it has none."""
 
 
-def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> tuple[Published, ...]:
+def read_published(
+    path: Path, suite: Suite, problems: Sequence[SuiteProblem], data: Path | None = None
+) -> tuple[Published, ...]:
     """Read a result set; kernels whose problem is not known are kept, with none.
+
+    Args:
+        path: The set: a file or a folder.
+        suite: The benchmark that it is for.
+        problems: Its problems.
+        data: Its checkout, for sets that quote problems instead of naming them.
 
     Raises:
         InputError: it is in none of the forms, or holds no kernel.
@@ -64,7 +77,8 @@ def read_published(path: Path, suite: Suite, problems: Sequence[SuiteProblem]) -
             else _of_folder(path, suite, problems)
         )
     else:
-        found = tuple(_of_values(_values(path), problems, path))
+        values = _values(path)
+        found = tuple(_quoted(values, suite, problems, data) or _of_values(values, problems, path))
     if not found:
         raise InputError(
             f"{str(path)!r} holds no kernel in a known form: JSON of level → task → code, records with a level, a task "
@@ -131,6 +145,22 @@ def _of_values(values: Any, problems: Sequence[SuiteProblem], path: Path) -> Ite
                 yield _of_record(record, label, problem_of(problems, level, task))
 
 
+def _quoted(
+    values: Any, suite: Suite, problems: Sequence[SuiteProblem], data: Path | None
+) -> list[Published]:
+    """Read records that quote their problems; nothing if none does."""
+    if data is None or not isinstance(suite, NamedByText) or not isinstance(values, list):
+        return []
+    found, by_name = list[Published](), {p.name: p for p in problems}
+    for number, record in enumerate(values):
+        if not isinstance(record, Mapping):
+            continue
+        unknown = f"record {number}", _text(_field(record, _CODE))
+        name, text = suite.quoted(record, data) or unknown
+        found.append(Published(name, by_name.get(name), text))
+    return found if any(one.problem for one in found) else []
+
+
 def _is_record(value: Mapping[str, Any]) -> bool:
     return isinstance(_field(value, _CODE), str)
 
@@ -162,8 +192,12 @@ def _text(value: object) -> str:
 def _of_folder(folder: Path, suite: Suite, problems: Sequence[SuiteProblem]) -> Iterator[Published]:
     by_name = {p.name: p for p in problems}
     for name, file in suite.candidates(folder, problems).items():
-        label = file.relative_to(folder).as_posix()
-        yield Published(label, by_name[name], file.read_text(errors="replace"), suffix=file.suffix)
+        label, kernel = file.relative_to(folder).as_posix(), finished(suite, file)
+        texts = tuple((path, text.decode(errors="replace")) for path, text in kernel.files.items())
+        yield Published(
+            label, by_name[name], texts[0][1] if texts else "", suffix=file.suffix,
+            files=texts if len(texts) > 1 else (), fault=kernel.fault,
+        )  # fmt: skip
 
 
 def _of_dataset(

@@ -106,6 +106,8 @@ class Ours(Record):
     """Why, in one sentence."""
     run: str = ""
     """The run in the store, for `show`; empty if there is none."""
+    screened: bool = False
+    """Whether it was asked to stop where a search ranks a candidate, so that other values and sizes were not tried."""
 
 
 NATIVE = "native"

@@ -48,9 +48,12 @@ class KwCalled(BaseException):
 
 
 class KwEntry:
-    \"\"\"Stands for what the test calls: a function, or a function of autograd by `apply` or `forward`.\"\"\"
+    \"\"\"Stands for what the test calls: a function, one of autograd by `apply`, or a kernel by its grid.\"\"\"
     def __call__(self, *arguments, **named):
         raise KwCalled(list(arguments), named)
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **named: self(grid, *arguments, **named)
 
     apply = forward = __call__
 
@@ -85,6 +88,22 @@ def kw_answered(native, data):
     return [*kw_flat(result), *kw_flat((arguments, named))]
 """
 """Draws the arguments of the first call of a kernel that only a GPU runs, and calls it by the executor."""
+HELD = """
+
+kw_drawn_anew = kw_drawn
+
+
+def kw_drawn():
+    \"\"\"Draw anew but for whole numbers and booleans, of whose values the sizes of results are made.\"\"\"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        held = [torch.stack([t])[0] for t in kw_flat(kw_drawn_anew())]  # the values, not how they were drawn
+    drawn = kw_drawn_anew()
+    kept = [a if a.is_floating_point() else b for a, b in zip(kw_flat(drawn), held, strict=True)]
+    return kw_filled(drawn, iter(kept))
+"""
+"""Draws arguments of which a function takes a value to make a size, so that sizes stay."""
+_TAKES_VALUES = re.compile(r"\.item\(\)")
 LARGEST = """
 import builtins
 
@@ -225,7 +244,7 @@ def written_executed(text: str, test: str, symbol: str, call: str) -> str:
         symbol: What the test calls.
         call: The same as an expression: `f`, or `F.apply`.
     """
-    drawn = EXECUTED.replace("SYMBOL", symbol)
+    drawn = EXECUTED.replace("SYMBOL", symbol) + (HELD if _TAKES_VALUES.search(text) else "")
     model = _EXECUTED_MODEL.replace("SYMBOL", symbol).replace("CALL", call)
     imported = f"{_IMPORTED}{textwrap.indent(on_cpu(text), '    ')}"
     return f"{imported}\n{STRUCTURE}\nkw_test = {on_cpu(test)!r}\n{drawn}{model}"
@@ -272,6 +291,8 @@ def symbol_of(text: str, test: str, name: str) -> str:
 def entry_of(text: str, test: str, name: str) -> tuple[str, str]:
     """Return what a test calls of a file, the last defined one of those it names, and how: `f`, or `F.apply`.
 
+    Of a kernel that the test launches by itself, the grid is the first argument.
+
     Raises:
         TaskError: it calls nothing of it.
 
@@ -280,6 +301,8 @@ def entry_of(text: str, test: str, name: str) -> tuple[str, str]:
         ('add', 'add')
         >>> entry_of("class Add(Function): ...\\nclass Size: ...", "Add.apply(Size(1))", "G/add")
         ('Add', 'Add.apply')
+        >>> entry_of("def add(x): ...", "add[grid](1)", "G/add")
+        ('add', '(lambda grid, *a, **n: add[grid](*a, **n))')
     """
     code = "\n".join(line for line in test.splitlines() if not line.lstrip().startswith("#"))
     for kind, symbol in reversed(_DEFINED.findall(text)):
@@ -287,6 +310,9 @@ def entry_of(text: str, test: str, name: str) -> tuple[str, str]:
         found = re.search(rf"(?<![\w.]){symbol}({how})\(", code)
         if found and not re.search(rf"^\s*def {symbol}\(", code, re.MULTILINE):
             return symbol, symbol + (found[1] or "")
+    for _, symbol in reversed(_DEFINED.findall(text)):
+        if re.search(rf"(?<![\w.]){symbol}\[.+\]\(", code):
+            return symbol, f"(lambda grid, *a, **n: {symbol}[grid](*a, **n))"
     raise TaskError(f"the test of {name} calls no function of its file")
 
 

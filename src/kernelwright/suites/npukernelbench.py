@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import TaskError
 from ..records import Candidate, Task
-from ._ascend_operator import is_operator, operator_candidate
+from ._ascend_operator import is_operator, operator_candidate, operator_files
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
 from ._submission import Submission
@@ -87,6 +87,10 @@ class NPUKernelBench:
             if name and is_operator(file):
                 found.setdefault(name, file)
         return found
+
+    def files(self, kernel: Path) -> dict[str, Path]:
+        """Return all files of an operator; another kernel has one."""
+        return operator_files(kernel) if is_operator(kernel) else {kernel.name: kernel}
 
     def candidate(self, task: Task, file: Path) -> Path | Candidate:
         """Return an operator as a candidate that calls it through its tiling function; another file as it is."""

@@ -4,6 +4,10 @@ Source: Li et al., TritonBench: Benchmarking Large Language Model Capabilities f
 arXiv 2502.14752.
 """
 
+import functools
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..records import Task
@@ -23,6 +27,9 @@ from ._tested import (
     written_executed,
 )  # fmt: skip
 
+_DESCRIBED = re.compile(r"Functional Description: (.+?)Wrapper Entry Information:", re.DOTALL)
+_DESCRIPTIONS = "data/TritonBench_T_v1.jsonl"
+_MARKS = re.compile(r"<\|im_end\|>|<\|EOT\|>")
 _FOLDERS = {"G": "data/TritonBench_G_v1", "T": "data/TritonBench_T_v1"}
 
 
@@ -78,7 +85,55 @@ class TritonBench(TestedForm):
         }  # fmt: skip
         return Script("tritonbench", given, LIMIT_S)
 
+    def quoted(self, record: Mapping[str, object], data: Path) -> tuple[str, str] | None:
+        """Return what a line of a model's answers is for: `label` quotes a file of G, a prompt a description of T."""
+        answer, label = record.get("predict"), record.get("label")
+        if not isinstance(answer, str):
+            return None
+        prompt = " ".join(str(value) for key, value in record.items() if key not in {"predict", "label"})
+        asked = _DESCRIBED.search(prompt)
+        if asked is None and not (isinstance(label, str) and label.strip()):
+            return None
+        said = _plain(asked[1] if asked else str(label))
+        known = _descriptions(data) if asked else _files(data)
+        name = next((name for name, text in known.items() if said in text), None)
+        return (name, _code_in(answer)) if name else None
+
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return nothing: it screens no text."""
         del candidate
         return ()
+
+
+@functools.lru_cache(1)
+def _descriptions(data: Path) -> dict[str, str]:
+    """Return what each function of T is described by."""
+    file = data / _DESCRIPTIONS
+    listed = json.loads(file.read_text()) if file.is_file() else ()
+    return {f"T/{Path(one['file']).stem}": _plain(one["description"]) for one in listed}
+
+
+@functools.lru_cache(1)
+def _files(data: Path) -> dict[str, str]:
+    """Return the text of each file of G."""
+    return {f"G/{f.stem}": _plain(f.read_text()) for f in sorted((data / _FOLDERS["G"]).glob("*.py"))}
+
+
+def _plain(text: str) -> str:
+    """Return a text without space and the marks of chat models.
+
+    Example:
+        >>> _plain("adds\\n two<|im_end|>")
+        'addstwo'
+    """
+    return "".join(_MARKS.sub("", text).split())
+
+
+def _code_in(answer: str) -> str:
+    """Return an answer's last block of Python; all of it if it has none.
+
+    Example:
+        >>> _code_in("Here: ```python\\nx = 1\\n``` as asked")
+        'x = 1\\n'
+    """
+    return _MARKS.sub("", answer.rpartition("```python\n")[2].partition("```")[0])

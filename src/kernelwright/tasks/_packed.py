@@ -15,6 +15,7 @@ Does not cover: weights of another dtype, or multiplied by a number for each row
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 
@@ -49,7 +50,7 @@ def packings(
         >>> [(p.name, p.names, p.axis) for p in found], alike
         ([('qk', ('q', 'k'), 1)], ())
     """
-    free = {name: tensor for name, tensor in wanted.items() if _is_comparable(tensor)}
+    free = {name: _Wanted(w, _Ends.of(w)) for name, w in wanted.items() if _is_comparable(w)}
     holding = {name: tensor for name, tensor in held.items() if _is_comparable(tensor)}
     found: list[Packing] = []
     alike: list[str] = []
@@ -64,19 +65,48 @@ def packings(
     return tuple(found), tuple(alike)
 
 
+@dataclass(frozen=True)
+class _Ends:
+    """The first and the last element of a tensor, which stay that in any order of its axes."""
+
+    bits: list[int]
+    values: list[float]
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "_Ends":
+        both = torch.stack([tensor.detach()[(at,) * tensor.dim()] for at in (0, -1)])
+        return cls(_bits(both).tolist(), both.tolist())
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A weight that is looked for."""
+
+    tensor: torch.Tensor
+    ends: _Ends
+
+    def may_be(self, there: _Ends, *, scaled: bool) -> bool:
+        """Whether something with these ends may hold it: quickly, as most of what is tried does not."""
+        dtype = self.tensor.dtype
+        return self.ends.bits == there.bits or (
+            scaled and may_be_scaled(self.ends.values, there.values, dtype)
+        )
+
+
 def _is_comparable(tensor: torch.Tensor) -> bool:
     return 0 < tensor.dim() <= _MOST_AXES and tensor.numel() > 0 and tensor.element_size() in _BITS
 
 
 def _packing(
-    name: str, tensor: torch.Tensor, free: Mapping[str, torch.Tensor], *, scaled: bool
+    name: str, tensor: torch.Tensor, free: Mapping[str, _Wanted], *, scaled: bool
 ) -> tuple[Packing, list[str]] | None:
     """Return how a tensor holds weights, and which of them fit in other ways too; nothing if it holds none."""
     shape = tuple(tensor.shape)
     held = _filled(tensor)
     for part in (tensor,) if held == shape else (tensor, tensor[tuple(map(slice, held))]):
-        same = {n: w for n, w in free.items() if w.dtype == part.dtype and w.numel() <= part.numel()}
-        sizes = {weight.numel() for weight in same.values()}
+        fitting = ((n, w, w.tensor) for n, w in free.items())
+        same = {n: w for n, w, t in fitting if t.dtype == part.dtype and t.numel() <= part.numel()}
+        sizes = {weight.tensor.numel() for weight in same.values()}
         for viewed, axes in (((), range(part.dim())), *_views(tuple(part.shape), sizes)):
             for axis in axes:
                 found = _joined(part.reshape(viewed) if viewed else part, axis, same, scaled=scaled)
@@ -90,7 +120,7 @@ def _packing(
 
 
 def _joined(
-    tensor: torch.Tensor, axis: int, weights: Mapping[str, torch.Tensor], *, scaled: bool
+    tensor: torch.Tensor, axis: int, weights: Mapping[str, _Wanted], *, scaled: bool
 ) -> tuple[tuple[PackedWeight, ...], list[str]] | None:
     """Return the weights that lie along an axis from its begin to its end; nothing if they do not fill it."""
     left, taken, alike, begin = dict(weights), list[PackedWeight](), list[str](), 0
@@ -114,6 +144,8 @@ def _filled(tensor: torch.Tensor) -> tuple[int, ...]:
         >>> _filled(torch.nn.functional.pad(torch.ones(2, 3), (0, 5, 0, 1)))
         (2, 3)
     """
+    if all(bool(tensor.detach().select(axis, -1).any()) for axis in range(tensor.dim())):
+        return tuple(tensor.shape)
     at = tensor.detach().nonzero()
     return tuple((at.amax(0) + 1).tolist()) if len(at) else tuple(tensor.shape)
 
@@ -140,15 +172,20 @@ def _views(shape: tuple[int, ...], sizes: Set[int]) -> Iterator[tuple[tuple[int,
 
 
 def _fits(
-    tensor: torch.Tensor, axis: int, begin: int, left: Mapping[str, torch.Tensor], *, scaled: bool
+    tensor: torch.Tensor, axis: int, begin: int, left: Mapping[str, _Wanted], *, scaled: bool
 ) -> Iterator[tuple[PackedWeight, int]]:
     """Yield the weights that the tensor may hold from a place along an axis on, and how much of the axis each takes."""
-    others = tensor.numel() // tensor.shape[axis]
-    for name, weight in left.items():
+    others, ends = tensor.numel() // tensor.shape[axis], dict[int, _Ends]()
+    for name, wanted in left.items():
+        weight = wanted.tensor
         size, rest = divmod(weight.numel(), others)
         if rest or begin + size > tensor.shape[axis]:
             continue
         part, shape = tensor.narrow(axis, begin, size), tuple(weight.shape)
+        if size not in ends:
+            ends[size] = _Ends.of(part)
+        if not wanted.may_be(ends[size], scaled=scaled):
+            continue
         orders = [(o, s) for o in _turns(shape) if (s := _times(weight.permute(o), part, scaled=scaled))]
         for order, scale in orders:
             yield PackedWeight(name=name, shape=shape, order=order, scale=scale), size
@@ -170,7 +207,8 @@ def _times(one: torch.Tensor, other: torch.Tensor, *, scaled: bool) -> float:
     begin, there = _first(one), _first(other)
     if torch.equal(_bits(begin), _bits(there)) and torch.equal(_bits(one), _bits(other)):
         return 1.0
-    return scale_of(one, other) if scaled and may_be_scaled(begin, there) else 0.0
+    near = scaled and may_be_scaled(begin.tolist(), there.tolist(), one.dtype)
+    return scale_of(one, other) if near else 0.0
 
 
 def _first(tensor: torch.Tensor) -> torch.Tensor:

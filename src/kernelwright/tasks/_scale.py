@@ -9,7 +9,7 @@ too small or too large for their dtype.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -47,19 +47,20 @@ def scale_of(weight: torch.Tensor, held: torch.Tensor) -> float:
     return next(factors, None) or next(divisors, 0.0)
 
 
-def may_be_scaled(weight: torch.Tensor, held: torch.Tensor) -> bool:
+def may_be_scaled(weight: Sequence[float], held: Sequence[float], dtype: torch.dtype) -> bool:
     """Whether there may be such a number by a few elements of both: quickly, as most pairs that are tried have none.
 
     Example:
-        >>> weight = torch.tensor([0.3, -1.7, 0.0])
-        >>> may_be_scaled(weight, weight * 7), may_be_scaled(weight, weight + 1)
-        (True, False)
+        >>> may_be_scaled([0.5, -1.5, 0.0], [3.5, -10.5, 0.0], torch.float32)
+        True
+        >>> may_be_scaled([0.5, -1.5, 0.0], [1.5, -0.5, 1.0], torch.float32)
+        False
     """
-    if weight.dtype not in _FLOATS:
+    if dtype not in _FLOATS:
         return False
-    pairs = list(zip(weight.tolist(), held.tolist(), strict=True))
+    pairs = list(zip(weight, held, strict=True))
     ratios = [y / x for x, y in pairs if x]
-    spread = 4 * torch.finfo(weight.dtype).eps * max(map(abs, ratios), default=0.0)
+    spread = 4 * torch.finfo(dtype).eps * max(map(abs, ratios), default=0.0)
     return all((x == 0) == (y == 0) for x, y in pairs) and (not ratios or max(ratios) - min(ratios) <= spread)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Task, TensorSpec, Workload
@@ -21,6 +22,9 @@ _AS_DECLARED = frozenset({"declared", SPECIAL, "small-integers", *LONE})
 _TELLING = ("mixed", "negatives", "normal")
 _DRAWS = 4
 """Seeds on which a mutant is tried that none before refused: the few elements of a loss come out right by chance."""
+_REDRAWS = 3
+"""Further seeds where the native op itself is not accurate enough on one, as where a draw holds a near-singular
+matrix."""
 
 
 class Admission(Record):
@@ -33,7 +37,9 @@ class Admission(Record):
     cases: int
     """Workloads and seeds tried."""
     unusable: tuple[str, ...] = ()
-    """Search workloads on which the native op itself does not meet the contract."""
+    """Search workloads on which the native op itself does not meet the contract, whatever was drawn."""
+    redrawn: dict[str, int] = {}
+    """By search workload: draws on which it does not, until one was found on which it does."""
     adapted: dict[str, str] = {}
     """By mutant that no search workload refuses: the value regime that does; `declared` where another size does."""
     unvaried: tuple[str, ...] = ()
@@ -81,20 +87,15 @@ def admit(
     Raises:
         TimeoutError: the deadline came first.
     """
-    end = time.monotonic() + deadline_s
-    oracle, seeds = oracle or Oracle(problem), Seeds()
+    oracle, drawn = oracle or Oracle(problem), _Drawn(time.monotonic() + deadline_s)
     caught: dict[str, bool] = {}
-    unusable: list[str] = []
     cases = 0
     search = problem.task.split(Split.SEARCH)
     for number, workload in enumerate(search * _DRAWS):
-        if number >= len(search) and (workload.name in unusable or all(caught.values())):
+        if number >= len(search) and (workload.name in drawn.unusable or all(caught.values())):
             continue
-        if time.monotonic() >= end:
-            raise TimeoutError("the deadline of the admission came first")
-        case = oracle.case(workload, oracle.screen_seed if number < len(search) else seeds.draw())
-        if not case.usable:
-            unusable.append(workload.name)
+        case = drawn.usable_case(oracle, workload, oracle.screen_seed if number < len(search) else None)
+        if case is None:
             continue
         cases += 1
         for name, refused in _tried(oracle, case):
@@ -106,16 +107,39 @@ def admit(
             passed &= DOWNCASTS.keys()
         if not passed:
             continue
-        if time.monotonic() >= end:
-            raise TimeoutError("the deadline of the admission came first")
-        case = oracle.case(workload, seeds.draw())
-        for name, refused in _tried(oracle, case) if case.usable else ():
+        case = drawn.usable_case(oracle, workload)
+        for name, refused in _tried(oracle, case) if case is not None else ():
             if refused and name in passed:
                 caught[name], adapted[name] = True, workload.regime
     return Admission(
-        task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted,
-        unvaried=unvaried(problem),
+        task=problem.task.name, caught=caught, cases=cases, adapted=adapted, unvaried=unvaried(problem),
+        unusable=tuple(w.name for w in search if w.name in drawn.unusable),
+        redrawn={w.name: drawn.redrawn[w.name] for w in search if w.name in drawn.redrawn},
     )  # fmt: skip
+
+
+class _Drawn:
+    """Draws cases within a deadline, another in place of one on which the native op itself is not accurate enough."""
+
+    def __init__(self, end: float) -> None:
+        self._end, self._seeds, self._used = end, Seeds(), set[str]()
+        self.unusable = set[str]()
+        """Workloads of which no draw was usable."""
+        self.redrawn = Counter[str]()
+        """By workload of which one was: how many were not."""
+
+    def usable_case(self, oracle: Oracle, workload: Workload, seed: int | None = None) -> Case | None:
+        """Return a case to try wrong answers on, first that of `seed`; None if so many draws gave none."""
+        for tried in range(1 + _REDRAWS):
+            if time.monotonic() >= self._end:
+                raise TimeoutError("the deadline of the admission came first")
+            case = oracle.case(workload, self._seeds.draw() if tried or seed is None else seed)
+            if case.usable:
+                self.redrawn += Counter({workload.name: tried})
+                self._used.add(workload.name)
+                return case
+        self.unusable |= {workload.name} - self._used
+        return None
 
 
 def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
