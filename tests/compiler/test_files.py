@@ -7,11 +7,13 @@ import torch
 import torch.nn.functional as F
 from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_moves import sized_softmax
+from tests.compiler.test_weights import weighed
 
 from kernelwright.compiler.actions import ACTIONS, State, taken, transplanted
 from kernelwright.compiler.graph import interpret
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.printers.cpp import _program
+from kernelwright.config import Settings
 from kernelwright.languages.cpp import Cpp
 from kernelwright.records import BuildStatus, TensorSpec
 
@@ -77,3 +79,19 @@ def test_versions_for_known_sizes_are_called_from_another_file(tmp_path, monkeyp
     x = torch.randn(rows, 64 if rows == 48 else 63)
     candidate = cpp.render(state.program, state.graph)
     assert torch.allclose(result_of(candidate, [x], tuple(x.shape)), x.softmax(-1), atol=1e-6)
+
+
+def test_tiles_of_packed_weights_are_compiled_once_for_all_kernels(tmp_path):
+    """Two programs of other sizes, and of other work after the product, share an object; theirs hold no tile."""
+    language = Cpp(Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)}))
+    for function, shapes in ((torch.relu, (64, 21)), (torch.tanh, (96, 40))):
+        graph = weighed(lambda x, w, after=function: after(F.linear(x, w)), [(5, shapes[1])], [shapes])
+        state = State(graph, graph)
+        state = taken(state, BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(state))))
+        candidate = cpp.render(state.program, state.graph)
+        build = language.build(candidate.model_copy(update={"flags": (*candidate.flags, "-O1")}))
+        assert build.status is BuildStatus.OK, build.diagnostics
+    files = list((tmp_path / "builds" / "objects").glob("*/*.cpp"))
+    assert [f.name for f in files].count("register_tiles_0_2_1_float_float_float.cpp") == 1
+    objects = [f.with_name("unit.o").read_bytes() for f in files]
+    assert sum(b"RegisterTiles" in o for o in objects) == 3 and sum(b"packed_tile" in o for o in objects) == 1

@@ -70,6 +70,24 @@ def test_a_header_that_changed_has_every_file_compiled_again(fresh, compiled):
     assert value(fresh, candidate(header=header)) == 20.0 and len(compiled) == 4
 
 
+def test_a_header_that_changed_has_the_files_compiled_again_that_reach_it(fresh, compiled):
+    """So what several candidates share is compiled once, whatever else each of them has."""
+
+    def asked(zero, include='"inner.h"'):
+        inner = SourceFile(path="inner.h", text=f"#define ZERO {zero}\n")
+        outer = SourceFile(path="outer.h", text=f'#define INNER "inner.h"\n#include {include}\n')
+        given = candidate("two()", "ZERO", outer, inner)
+        sources = [s.model_copy(update={"text": f'#include "outer.h"\n{s.text}'}) if s.path == "more.cpp" else s
+                   for s in given.sources]  # fmt: skip
+        return given.model_copy(update={"sources": tuple(sources)})
+
+    assert value(fresh, asked(1)) == 11.0
+    compiled.clear()
+    assert value(fresh, asked(2)) == 12.0 and compiled == ["more.cpp", "kernel.so"]
+    compiled.clear()
+    assert value(fresh, asked(3, "INNER")) == 13.0 and compiled == ["more.cpp", "kernel.so"]
+
+
 def test_python_around_the_kernels_changes_no_object(fresh, compiled):
     value(fresh, candidate())
     compiled.clear()

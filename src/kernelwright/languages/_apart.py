@@ -1,7 +1,8 @@
 """The C++ files of a candidate, compiled apart: at the same time, and each only once for what it is made of.
 
 A search changes one kernel of many, and only that kernel's file is compiled again. An object is named by its file, the
-headers, the command and the toolchain, and compiled in a folder that holds nothing else, so it depends on nothing else.
+headers that it reaches, the command and the toolchain, and compiled in a folder that holds nothing else, so it depends
+on nothing else.
 
 Covers: files that begin with one precompiled header; concurrent builders; kill -9 (an object is there whole or not).
 Does not cover: files that include each other (`are_apart` is false; the compiler is given all of them together).
@@ -23,6 +24,9 @@ from ._cache import keep_newest
 from ._process import Finished, run_tool
 
 _OBJECT, _SAID = "unit.o", "said.txt"
+_INCLUDE = re.compile(r'#\s*include\s*["<]([^">\n]+)[">]')
+_UNTOLD = re.compile(r'#\s*include(_next)?\s*[^"<\s]|#\s*(embed|import)|__has_|\.inc|\?\?=|%:')
+"""What may read a file that no include names: macros as names, tests for a file, assembly, other spellings."""
 _KEPT = 2000
 """Objects kept, of some 100 kB each."""
 
@@ -46,7 +50,7 @@ class Apart:
 
     def object_of(self, file: SourceFile) -> tuple[Path, Finished]:
         """Return the object of a file, compiled if it is not there, and how that ended."""
-        parts = [(f.path, f.text) for f in (file, *self.headers)]
+        parts = [(f.path, f.text) for f in reached(file, self.headers)]
         key = content_key(self.toolchain, *self.command, *(text for part in parts for text in part))
         made = self.home / key / _OBJECT
         if not made.is_file():
@@ -63,7 +67,7 @@ class Apart:
         self.home.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".", dir=self.home))
         try:
-            for each in (file, *self.headers):
+            for each in reached(file, self.headers):
                 path = scratch / each.path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(each.text)
@@ -84,6 +88,26 @@ class Apart:
             return done
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def reached(file: SourceFile, headers: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
+    """Return a file and the headers that it includes, directly or not; all where the text does not tell.
+
+    Example:
+        >>> texts = {"a.h": '#include "b.h"', "b.h": "", "c.h": ""}
+        >>> headers = [SourceFile(path=name, text=text) for name, text in texts.items()]
+        >>> [f.path for f in reached(SourceFile(path="k.cpp", text='#include "a.h"'), headers)]
+        ['k.cpp', 'a.h', 'b.h']
+        >>> len(reached(SourceFile(path="k.cpp", text="#include NAME"), headers))
+        4
+    """
+    found = [file]
+    for each in found:  # grows while it is walked
+        if _UNTOLD.search(each.text):
+            return (file, *headers)
+        names = {Path(name).name for name in _INCLUDE.findall(each.text)}
+        found += [h for h in headers if Path(h.path).name in names and h not in found]
+    return (file, *(h for h in headers if h in found))
 
 
 def are_apart(candidate: Candidate, units: Sequence[str]) -> bool:

@@ -12,10 +12,12 @@ from ._block_runner import Phase
 from ._decide import decide, left_out, refuted_before, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
+from ._sequential import FIRST_LOOK
 from ._startup import CANDIDATE
 
 __all__ = [
     "CANDIDATE",
+    "FIRST_LOOK",
     "Bench",
     "Limits",
     "Phase",

@@ -9,6 +9,8 @@ from typing import Literal
 LOOKS = (8, 12, 20, 40, 100, 240)
 """Blocks per workload after which measurement may stop. The last are for machines with two speeds or a noisy
 neighbour, where one block means little; if blocks are long, a measurement's time limit ends it before."""
+FIRST_LOOK = LOOKS[0]
+"""Blocks per workload of the shortest measurement that decides, and of the shortest confirmation."""
 PRESCREEN_BLOCKS = 3
 """Blocks per workload of a pre-screen against one baseline."""
 SCREEN_BLOCKS = 5

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.records import Budget, DecisionStatus
+from kernelwright.records import Block, Budget, DecisionStatus, Timing
 from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.run._budget import Meter
 from kernelwright.store import Spent
@@ -108,6 +108,25 @@ def test_no_acceptance_begins_that_would_take_longer_than_what_is_left(store, mo
     rig.go()
     assert len(rig.judge.accepted) == 1
     assert "no budget left" in next(data["message"] for event, data in rig.events if event == "budget")
+
+
+@pytest.mark.parametrize(("left_s", "accepted"), [(12.5, 2), (11.5, 1)])
+def test_the_next_acceptance_needs_time_for_first_looks_alone(store, monkeypatch, left_s, accepted):
+    """The first took 30 s: 20 for 80 rounds, of which 8 may decide."""
+
+    class Long(PlantedJudge):
+        def accept(self, candidate, build, **limits):
+            final = super().accept(candidate, build, **limits)
+            monkeypatch.setattr(rig.meter, "left_s", lambda: left_s)
+            block = Block(
+                workload="w", order=("candidate",), calls=1, times_us={"candidate": 1.0}, fetch_us={}
+            )
+            timing = Timing(variants=(), blocks=(block,) * 80, cache="warm", device="planted")
+            return final.model_copy(update={"time_s": 30.0, "stages_s": {"measure": 20.0}, "timing": timing})
+
+    rig = Rig(store, [planted_candidate(50.0, fault="accept"), planted_candidate(60.0)], judge=Long())
+    rig.go()
+    assert len(rig.judge.accepted) == accepted
 
 
 def test_meter_counts_a_candidate_once_whatever_its_stages():

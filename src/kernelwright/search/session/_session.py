@@ -7,6 +7,7 @@ from math import exp, log
 
 from pydantic import JsonValue
 
+from ...measure import FIRST_LOOK
 from ...records import CheckStatus, DecisionStatus, Evaluation, RunStatus
 from ...verify import ADMISSION
 from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving, speedups
@@ -188,16 +189,16 @@ class Session:
         If none promises a gain, the best is still measured in full, so that the run ends with a decision.
         """
         finals = Finals.of(self._evaluator.evaluations.values(), self._evaluator.workloads)
-        longest_s = 0.0
+        least_s = 0.0
         for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
             finalist = finals.next() or (finals.nearest() if rank == 1 else None)
             if finalist is None:
                 break
-            if self._meter.over() or self._meter.left_s() < longest_s:
+            if self._meter.over() or self._meter.left_s() < least_s:
                 self._say("budget", message=f"no budget left to accept {1 + len(finals.waiting)} finalists")
                 return
             final = self._accept(finalist, rank, of=rank + len(finals.waiting))
-            longest_s = max(longest_s, final.time_s)
+            least_s = max(least_s, _least_s(final))
             if final.stage != "full":
                 message = f"time was up before {final.candidate.key} was confirmed"
                 self._say("budget", message=message)
@@ -262,6 +263,17 @@ class Session:
             "failures": dict(sorted(Counter(self._failing.values()).items())),
             "eta_s": self._meter.eta_s(),
         }
+
+
+def _least_s(final: Evaluation) -> float:
+    """Return the seconds in which another may be decided: as many as this one took, timed to the first looks alone."""
+    blocks = final.timing.blocks if final.timing else ()
+    spared_s = 0.0
+    for phase in ("measure", "confirm"):
+        timed = Counter(block.workload for block in blocks if block.phase == phase)
+        rounds = max(timed.values(), default=0)
+        spared_s += final.stages_s.get(phase, 0.0) * max(0.0, 1 - FIRST_LOOK / max(1, rounds))
+    return final.time_s - spared_s
 
 
 def _fault_of_the_task(final: Evaluation) -> str:

@@ -20,7 +20,7 @@ from ._channels_last import channels_last
 from ._convolution import convolution
 from ._factors import PAIRS, factor, finish, is_of_pairs
 from ._panels import in_place, panels_of
-from ._scalar import bare, size_text
+from ._scalar import STORED, bare, size_text
 from ._statements import Body
 
 _BACK = {"lt", "sub"}
@@ -49,6 +49,13 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
     return tiled.packed() or tiled.lines()
 
 
+def register_tiles(step: Contraction, program: Program) -> list[str]:
+    """Name the instances of `kw::RegisterTiles` that a product of packed weights calls."""
+    if step.tiling.form != "packed" or step.weights or step.image:
+        return []
+    return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).register_tiles()
+
+
 def _is_short(step: Contraction) -> bool:
     """Tell whether what follows a sum may be printed once for every register of a tile."""
     parts = [e for s in step.epilogue for x in expressions(s) for e in walk(x)]
@@ -68,6 +75,8 @@ class _Tiled:
     def __init__(self, step: Contraction, program: Program) -> None:
         self.step, self.program, self.tiling = step, program, step.tiling
         self.along = self._along()
+        self.panels = panels_of(step, program) if step.tiling.form == "packed" else None
+        self.in_place = in_place(step, program) if self.panels else None
 
     def _along(self) -> str:
         """Return what lanes of the right factor run along: the axis over which it lies side by side."""
@@ -87,27 +96,39 @@ class _Tiled:
             Unprintable: several products are multiplied at once, and their weights do not lie in shared panels.
         """
         c, t = self.step, self.tiling
-        panels = panels_of(c, self.program) if t.form == "packed" else None
-        if panels is None:
+        if self.panels is None:
             if c.others:
                 raise Unprintable("several products at once whose weights lie in no shared panels")
             return []
-        rows = in_place(c, self.program)
-        left = (
-            [f"  const kw::InPlace left{{{rows}}};  // from one item, and one row, to the next"]
-            if rows
-            else []
-        )
-        # A narrow panel whose width only the call knows has one vector: that fits any.
-        narrow = "1" if isinstance(panels.run, Size) else f"kw::vectors_of({panels.run}, {t.vectors})"
-        vectors = narrow if panels.run <= LANES else str(t.vectors)
+        place = self.in_place.place if self.in_place else ""
+        left = [f"  const kw::InPlace left{{{place}}};  // from one item, and one row, to the next"]
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
-            f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",
-            *(left or self._left()), *finish(c, Body(self.program, contraction=print_contraction)),
-            self._sizes(panels.run),
-            f"  kw::multiply<Tiles>(sizes, left, {panels.buffer}, finish);",
+            f"  using Tiles = {self._packed(t.block)};",
+            *(left if place else self._left()), *finish(c, Body(self.program, contraction=print_contraction)),
+            self._sizes(self.panels.run),
+            f"  kw::multiply<Tiles>(sizes, left, {self.panels.buffer}, finish);",
         ]  # fmt: skip
+
+    def register_tiles(self) -> list[str]:
+        """Name the tiles of packed weights, and those of twice the columns that one or two rows may take."""
+        if self.panels is None:
+            return []
+        weights = STORED[self.program.buffer(self.panels.buffer).dtype]
+        left = f"kw::InPlace<{STORED[self.in_place.dtype]}>" if self.in_place else "void"
+        tiles, types = self._packed(), f"{weights}, kw::Factor<{left}, {weights}>"
+        two = self.panels.members == 2 or self.tiling.vectors == 2
+        named = [tiles, f"kw::Wider<{tiles}>"] if two else [tiles]
+        return [f"kw::RegisterTiles<{each}, {types}>" for each in named]
+
+    def _packed(self, *block: int) -> str:
+        """Return the type of tiles of packed weights, given the rows of a block."""
+        assert self.panels
+        run, t = self.panels.run, self.tiling
+        # A narrow panel whose width only the call knows has one vector: that fits any.
+        narrow = "1" if isinstance(run, Size) else f"kw::vectors_of({run}, {t.vectors})"
+        numbers = (t.rows, narrow if run <= LANES else t.vectors, self.panels.members, *block)
+        return f"kw::Packed<{', '.join(map(str, numbers))}>"
 
     def _sizes(self, run: int) -> str:
         c = self.step

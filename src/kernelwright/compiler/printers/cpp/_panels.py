@@ -86,23 +86,32 @@ def _steps(columns: tuple[Axis, ...], run: int, panel: int) -> dict[str, int] | 
     return found
 
 
-def in_place(step: Contraction, program: Program) -> str:
-    """Return the left factor's buffer and strides, as C++, where its rows lie in memory; else nothing."""
+@dataclass(frozen=True)
+class InPlace:
+    """A left factor whose rows lie in memory."""
+
+    dtype: str
+    place: str
+    """Where it begins, elements from an item to the next and from a row to the next, as C++."""
+
+
+def in_place(step: Contraction, program: Program) -> InPlace | None:
+    """Return where the left factor's rows lie in memory; none where they are computed."""
     left: Expression | None = step.left
     for axes in (step.batch, step.rows, step.inner):
         left = _joined(left, axes)
-    if not isinstance(left, Load) or program.buffer(left.buffer).dtype not in _MULTIPLIED or not step.inner:
-        return ""
-    place = left.index[-1]
+    if not isinstance(left, Load) or not step.inner:
+        return None
+    dtype, place = program.buffer(left.buffer).dtype, left.index[-1]
     names = [axes[-1].name if axes else "" for axes in (step.batch, step.rows)]
     item, row = (known_size(stride(place, name)) for name in names)
     at = known_size(_start(place))
     if stride(place, step.inner[-1].name) != number(1) or item is None or row is None or at is None:
-        return ""
-    if positions(place) - {*names, step.inner[-1].name}:
-        return ""
+        return None
+    if dtype not in _MULTIPLIED or positions(place) - {*names, step.inner[-1].name}:
+        return None
     begin = "" if same(at, 0) else f" + {size_text(at)}"
-    return f"{left.buffer}{begin}, {bare(size_text(item))}, {bare(size_text(row))}"
+    return InPlace(dtype, f"{left.buffer}{begin}, {bare(size_text(item))}, {bare(size_text(row))}")
 
 
 def _joined(factor: Expression | None, axes: tuple[Axis, ...]) -> Expression | None:
@@ -129,4 +138,4 @@ def _size(axes: tuple[Axis, ...]) -> int:
     return product([a.size for a in axes])
 
 
-__all__ = ["Panels", "in_place", "panels_of"]
+__all__ = ["InPlace", "Panels", "in_place", "panels_of"]

@@ -25,12 +25,13 @@ from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
 from ._gradients import gradients
 from ._memory import is_fixed, places_of
+from ._register_tiles import declarations, files_of, tiles_of
 from ._scalar import STORED, size_text
 from ._statements import Body
 
 _FULL_FILE = 40_000
 """Characters of kernels that fill a file: compiling them takes ten times as long as beginning another file does."""
-_PACKED = ("tile_unit.h", "tile_kernel.h", "gemm.h")
+_PACKED = ("tile_unit.h", "tile_kernel.h", "register_tiles.h", "gemm.h")
 _TURNED = ("pixels.h", "channels_last.h", "winograd_panels.h")
 
 
@@ -60,21 +61,22 @@ class Printer:
 
         Compilers work on them at the same time, and a schedule that changes one kernel has one file compiled again.
         """
-        apart = self._apart()
-        if not apart:
+        apart, tiles = self._apart(), files_of(self._tiles(self.kernels))
+        if not apart and not tiles:
             return {"kernel.cpp": self.text(title, entries)}
         others = [s for steps in apart for s in steps]
         declared = [line for s in others for line in (*self._template(s), f"{self._signature(s)};")]
-        lines = self._opening(title, [s for s in self.kernels if s not in others])
+        lines = self._opening(title, [s for s in self.kernels if s not in others], apart=True)
         main = [*lines, "// Compiled in files of their own.", *declared, "", *self._entries(entries)]
         files = {"kernel.cpp": main}
         for steps in apart:
             also = f" to {steps[-1].name}" if len(steps) > 1 else ""
             instances = [line for s in steps for line in self._instances(s)]
             files[f"{steps[0].name}.cpp"] = [
-                *self._opening(f"{steps[0].name}{also} of {self.program.name}", steps, shared=True), *instances,
+                *self._opening(f"{steps[0].name}{also} of {self.program.name}", steps, apart=True, shared=True),
+                *instances,
             ]  # fmt: skip
-        return {name: "\n".join(lines).rstrip() + "\n" for name, lines in files.items()}
+        return {name: "\n".join(lines).rstrip() + "\n" for name, lines in (files | tiles).items()}
 
     @cached_property
     def kernels(self) -> list[Kernel | Contraction]:
@@ -101,6 +103,9 @@ class Printer:
                 group, size = [], 0
         return [*slow, *full]
 
+    def _tiles(self, steps: Sequence[Kernel | Contraction]) -> list[list[str]]:
+        return tiles_of(steps, self.program) if self.style.lanes else []
+
     def _is_slow(self, step: Kernel | Contraction) -> bool:
         return any(map(is_tiled, products([step]))) or (isinstance(step, Kernel) and bool(step.gradients))
 
@@ -123,9 +128,12 @@ class Printer:
         )
 
     def _opening(
-        self, title: str, steps: Sequence[Kernel | Contraction], *, shared: bool = False
+        self, title: str, steps: Sequence[Kernel | Contraction], *, apart: bool = False, shared: bool = False
     ) -> list[str]:
-        """Print a file up to its last kernel; `shared` kernels can be called from other files."""
+        """Print a file up to its last kernel.
+
+        If `apart`, another file compiles what depends on no kernel; `shared` kernels can be called from other files.
+        """
         constant = [
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread",
             "",
@@ -134,7 +142,8 @@ class Printer:
         end = ["}  // namespace", ""]
         return [
             *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers(steps)),
-            "", "namespace {", "", *constant, *((*end, *kernels) if shared else (*kernels, *end)),
+            "", *(declarations(self._tiles(steps)) if apart else ()),
+            "namespace {", "", *constant, *((*end, *kernels) if shared else (*kernels, *end)),
         ]  # fmt: skip
 
     def _entries(self, entries: Sequence[str]) -> list[str]:

@@ -164,6 +164,12 @@ struct Attention {
       });
   }
 
+  // The weights of some keys from their products with a row, and what sums so far shrink by. Compiled once.
+  template <class To>
+  __attribute__((noinline)) float weigh(Softmax& state, float* scores, To* weights, int64_t keys, int64_t b, int64_t m, int64_t first) const {
+    return exponentials(state, scores, weights, keys, [&](F x, int64_t n, auto lanes) KW_INLINED { return score(x, b, m, first + n, lanes); });
+  }
+
   // Rows row to row + count of a task by some panels of a block: scores, exponentials, and the sum over values.
   void tile(Room& room, int64_t b, int64_t m, int64_t row, int64_t count, int64_t first, int64_t panel, int64_t end) const {
     const int64_t begin = panel * kPanel, keys = std::min(end * kPanel, s.keys - first) - begin;
@@ -176,9 +182,8 @@ struct Attention {
                           to, kScoreRow, d != 0, Full{});
     }
     for (int64_t r = 0; r < count; ++r) {
-      const float shrunk = exponentials(
-          room.states[row + r], room.scores.data + r * kScoreRow, room.weights() + r * kScoreRow, keys,
-          [&](F x, int64_t n, auto lanes) KW_INLINED { return score(x, b, m + row + r, first + begin + n, lanes); });
+      const float shrunk = weigh(room.states[row + r], room.scores.data + r * kScoreRow, room.weights() + r * kScoreRow, keys, b,
+                                 m + row + r, first + begin);
       float* sums = room.sums.data + (row + r) * value_row();
       if (shrunk != 1.0f)
         for (int64_t e = 0; e < value_row(); e += W) store(sums + e, load(sums + e, Full{}) * shrunk, Full{});
@@ -269,7 +274,7 @@ struct Attention {
   // Few rows -----------------------------------------------------------------------------------------------------
 
   // Scores of one row by vectors of keys, which are read in place.
-  void dots(const float* queries, int64_t b, int64_t n, int64_t count, float* to) const {
+  __attribute__((noinline)) void dots(const float* queries, int64_t b, int64_t n, int64_t count, float* to) const {
     over_lanes(count, [&](int64_t at, auto keys) KW_INLINED {
       if constexpr (along_ == Along::kColumns) {
         F sum{};
@@ -310,16 +315,18 @@ struct Attention {
       for (int v = 0; v < V; ++v) store(sums + r * value_row() + e + v * W, acc[r][v], Full{});
   }
 
-  template <int N> void share(int64_t b, int64_t first, int64_t last, const float* queries, float* sums, Softmax* states) const {
+  // All rows by some keys: code for each number of rows from N on.
+  template <int N>
+  void share(int64_t rows, int64_t b, int64_t first, int64_t last, const float* queries, float* sums, Softmax* states) const {
+    if constexpr (N < kFewRows)
+      if (rows > N) return share<N + 1>(rows, b, first, last, queries, sums, states);
     alignas(64) float scores[N * kMostKeys];
     for (int64_t n = first; n < last; n += kMostKeys) {
       const int64_t count = std::min(kMostKeys, last - n);
       for (int r = 0; r < N; ++r) {
         dots(queries + r * query_row(), b, n, count, scores + r * kMostKeys);
         float* row = scores + r * kMostKeys;
-        const float shrunk = exponentials(states[r], row, row, count, [&](F x, int64_t at, auto lanes) KW_INLINED {
-          return score(x, b, r, n + at, lanes);
-        });
+        const float shrunk = weigh(states[r], row, row, count, b, r, n);
         if (shrunk != 1.0f)
           for (int64_t e = 0; e < value_row(); e += W)
             store(sums + r * value_row() + e, load(sums + r * value_row() + e, Full{}) * shrunk, Full{});
@@ -330,35 +337,35 @@ struct Attention {
     }
   }
 
-  template <int N> void few_rows() const {
+  void few_rows() const {
     const int64_t threads = omp_in_parallel() || s.batch * s.keys * (s.inner + s.columns) < kSerialProducts ? 1 : omp_get_max_threads();
     const int64_t most = std::max<int64_t>(1, s.keys / kShareKeys);
     const int64_t shares = threads == 1 ? 1 : std::min(most, (kTasks * threads + s.batch - 1) / s.batch);
-    const Temporary<float> sums(s.batch * shares * N * value_row());
-    const std::unique_ptr<Softmax[]> states(new Softmax[s.batch * shares * N]);
+    const Temporary<float> sums(s.batch * shares * s.rows * value_row());
+    const std::unique_ptr<Softmax[]> states(new Softmax[s.batch * shares * s.rows]);
 #pragma omp parallel num_threads(threads)
     {
-      const Temporary<float> queries(N * query_row());
+      const Temporary<float> queries(s.rows * query_row());
 #pragma omp for schedule(dynamic, 1)
       for (int64_t i = 0; i < s.batch * shares; ++i) {
         const int64_t b = i / shares, at = i % shares;
-        std::fill_n(queries.data, N * query_row(), 0.0f);
-        for (int64_t r = 0; r < N; ++r)
+        std::fill_n(queries.data, s.rows * query_row(), 0.0f);
+        for (int64_t r = 0; r < s.rows; ++r)
           over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
             store(queries.data + r * query_row() + d, keep(lanes, query(b, r, d, lanes), F{}), Full{});
           });
-        float* to = sums.data + i * N * value_row();
-        std::fill_n(to, N * value_row(), 0.0f);
-        share<N>(b, s.keys * at / shares, s.keys * (at + 1) / shares, queries.data, to, states.get() + i * N);
+        float* to = sums.data + i * s.rows * value_row();
+        std::fill_n(to, s.rows * value_row(), 0.0f);
+        share<1>(s.rows, b, s.keys * at / shares, s.keys * (at + 1) / shares, queries.data, to, states.get() + i * s.rows);
       }
 #pragma omp for schedule(static)
-      for (int64_t i = 0; i < s.batch * N; ++i) joined<N>(i / N, i % N, shares, sums.data, states.get());
+      for (int64_t i = 0; i < s.batch * s.rows; ++i) joined(i / s.rows, i % s.rows, shares, sums.data, states.get());
     }
   }
 
   // Adds the shares of a row to the first, in order, whatever the threads.
-  template <int N> void joined(int64_t b, int64_t r, int64_t shares, float* sums, Softmax* states) const {
-    const auto at = [&](int64_t share) { return (b * shares + share) * N + r; };
+  void joined(int64_t b, int64_t r, int64_t shares, float* sums, Softmax* states) const {
+    const auto at = [&](int64_t share) { return (b * shares + share) * s.rows + r; };
     Softmax all{states[at(0)].top, 0.0f};
     for (int64_t i = 1; i < shares; ++i) all.top = larger(all.top, states[at(i)].top);
     const float shift = all.top == -kInf ? 0.0f : all.top;
@@ -377,15 +384,8 @@ struct Attention {
 
   void run() const {
     if (s.batch * s.rows * s.columns == 0) return;
-    switch (s.rows) {
-      case 1: return few_rows<1>();
-      case 2: return few_rows<2>();
-      case 3: return few_rows<3>();
-      case 4: return few_rows<4>();
-      case 5: return few_rows<5>();
-      case kFewRows: return few_rows<kFewRows>();
-      default: return many_rows();
-    }
+    if (s.rows > kFewRows) return many_rows();
+    few_rows();
   }
 };
 

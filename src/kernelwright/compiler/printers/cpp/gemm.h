@@ -6,59 +6,18 @@
 // and stored from there, as nothing after it. Where a tile has as many rows as 32 registers allow, neither factor wants panels
 // of some depth: both stream through the second cache at less than what it delivers. Where it has six, columns do.
 #pragma once
-#include "contraction.h"
+#include "register_tiles.h"
 #include "tile_kernel.h"
 
 namespace kw {
 
-// The left factor as it lies in memory, its inner elements side by side.
-template <class T> struct InPlace {
-  const T* data;
-  int64_t item, row;  // elements from one to the next
-};
-template <class T> InPlace(const T*, int64_t, int64_t) -> InPlace<T>;
-template <class T> constexpr bool is_in_place = false;
-template <class T> constexpr bool is_in_place<InPlace<T>> = true;
-
 // Of columns that several tiles of rows multiply: elements that stay in the first cache for so many rows. A tile of six rows
 // takes a line of columns every six cycles.
-constexpr bool kDeepTiles = W == 8;
 constexpr int64_t kDeep = 256, kDeepRows = 144;
 constexpr int64_t kLeastDeep = 128;  // inner elements from which on it pays that the next columns are fetched meanwhile
 constexpr int64_t kManyColumns = 64;  // from which on it pays that rows are laid out as such tiles take them
 constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
 constexpr int64_t kTasks = 6;                  // tasks a thread, where there are as many: those that are late end together
-
-// rows: of a register tile, 0 for as many as the registers hold. vectors: of columns. members: products of the same left
-// factor that are multiplied at once; a panel holds a share of each, side by side. block: rows that are multiplied by
-// panel after panel, 0 for as many as the second cache holds.
-template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct Packed {
-  static constexpr int members = members_;
-  static constexpr int vectors = members_ > 1 ? 1 : vectors_;  // of each member
-  static constexpr int all = vectors * members;
-  static constexpr int rows = rows_ ? rows_ : all > 2 ? (kTileRows + 1) / 2 : kTileRows;
-  static constexpr int64_t columns = vectors * W;  // of the result
-  static constexpr int64_t block = block_;
-};
-
-// The same with twice the columns, for one or two rows: with vectors of 8, a tile of P reads half of what lies side by side, and
-// memory would be walked in two passes.
-template <class P> struct Wider {
-  static constexpr int members = P::members, vectors = 2 * P::vectors, all = 2 * P::all, rows = 2;
-  static constexpr int64_t columns = 2 * P::columns, block = P::block;
-};
-template <class P> constexpr bool kMayWiden = W == 8 && P::all == 2;
-
-// Vectors of a tile where a panel has so few columns that they are no more than two tiles.
-constexpr int vectors_of(int run, int most) { return std::max(1, std::min(run / int(W), most)); }
-
-// Rows in tiles of at most R that are as high as each other.
-template <int R> struct Heights {
-  int64_t tiles, each, more;
-  explicit Heights(int64_t count) : tiles((count + R - 1) / R), each(count / tiles), more(count % tiles) {}
-  int64_t rows(int64_t i) const { return each + (i < more); }
-  int64_t row(int64_t i) const { return i * each + std::min(i, more); }
-};
 
 // How rows lie that tiles take from the second cache, one after another from end to end: [items][blocks][chunks][parts][tiles]
 // [inner][rows of a tile]. A chunk is as many rows as have their sums in the first cache; a part is inner elements.
@@ -74,6 +33,7 @@ struct Deep {
 
 // A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
 template <class P, class T, class A> struct PackedProduct {
+  using Tiles = RegisterTiles<typename P::Tile, T, A>;
   const Shape& s;
   const T* right;
 
@@ -96,9 +56,14 @@ template <class P, class T, class A> struct PackedProduct {
     const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
       constexpr int V = vectors.value;
       const int64_t apart = V == P::members && V > 1 ? s.run : W;
-      for (int64_t k = 0; k < s.inner || k == 0; k += kChain)
-        packed_rows<P::rows, V>(rows, a + k, a_row, from + within + k * b_row, b_row, apart,
-                                std::min(kChain, s.inner - k), sums, V * W, k != 0, lanes);
+      for (int64_t k = 0; k < s.inner || k == 0; k += kChain) {
+        const auto sum = [&](auto* tile, auto some) KW_INLINED {
+          tile(a + k, a_row, from + within + k * b_row, b_row, apart, std::min(kChain, s.inner - k), sums, V * W, k != 0, some,
+               Fetched{}, rows);
+        };
+        if constexpr (V == P::all && std::is_same_v<decltype(lanes), Full>) sum(Tiles::whole, lanes);
+        else sum(Tiles::narrow, part_of(lanes));
+      }
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t v = 0; v < V / P::members; ++v) {
           const auto sum = [&](int64_t member) KW_INLINED {
@@ -117,9 +82,8 @@ template <class P, class T, class A> struct PackedProduct {
   }
 
   // Whether several tiles of rows multiply the same columns, so many that rows are laid out for that (`Deep`).
-  static constexpr bool kMayBeDeep = kDeepTiles && P::rows <= W && std::is_same_v<A, float>;
   bool deep(int64_t rows) const {
-    return kMayBeDeep && rows > P::rows && s.inner >= kLeastDeep && s.columns * P::members >= kManyColumns;
+    return Tiles::kMayBeDeep && rows > P::rows && s.inner >= kLeastDeep && s.columns * P::members >= kManyColumns;
   }
 
   // Some rows by columns of one panel, by some inner elements, which stay in the first cache, then by the next, which are
@@ -138,8 +102,12 @@ template <class P, class T, class A> struct PackedProduct {
       for (int64_t i = 0; i < high.tiles * tiles; ++i) {
         const int64_t t = i % tiles, row = high.row(i / tiles);
         const Fetched fetched{reinterpret_cast<const char*>(next) + depth * i / (high.tiles * tiles) * bytes, step};
-        packed_rows<P::rows, V, true, true>(high.rows(i / tiles), a + k * count + row * depth, 1, from + k * b_row + t * wide,
-                                            b_row, apart, depth, sums_of(row, t), tiles * V * W, part != 0, lanes, fetched);
+        const auto sum = [&](auto* tile, auto some) KW_INLINED {
+          tile(a + k * count + row * depth, 1, from + k * b_row + t * wide, b_row, apart, depth, sums_of(row, t), tiles * V * W,
+               part != 0, some, fetched, high.rows(i / tiles));
+        };
+        if constexpr (V == P::all && std::is_same_v<Lanes, Full>) sum(Tiles::deep_whole, lanes);
+        else sum(Tiles::deep_narrow, part_of(lanes));
       }
     }
     for (int64_t r = 0; r < count; ++r)
@@ -241,67 +209,6 @@ template <class P, class T, class A> struct PackedProduct {
   }
 };
 
-// Elements from a computed row to the next: a line more than whole vectors, so not a power of two.
-template <class A> int64_t apart_of(const Shape& s) { return (s.inner + W - 1) / W * W + 64 / int64_t(sizeof(A)); }
-
-// Where rows of the left factor lie: as they are, or computed by all threads and stored a line more than a power of two
-// apart, so that a tile's do not share their places in the cache. To be called by all threads of a team.
-template <class Left, class A> InPlace<A> rows_of(const Shape& s, const Left& left, A* room) {
-  if constexpr (std::is_same_v<Left, InPlace<A>>) {
-    if (!room) return left;
-  }
-  const int64_t apart = apart_of<A>(s);
-#pragma omp for schedule(static)
-  for (int64_t i = 0; i < s.batch * s.rows; ++i) {
-    const int64_t b = i / s.rows, m = i % s.rows;
-    const auto copied = [&](int64_t k, auto lanes) KW_INLINED {
-      if constexpr (is_in_place<Left>)
-        store(room + i * apart + k, load(left.data + b * left.item + m * left.row + k, lanes), lanes);
-      else store(room + i * apart + k, left(b, m, k, lanes), lanes);
-    };
-    int64_t k = 0;
-    for (; k + W <= s.inner; k += W) copied(k, Full{});
-    if (k < s.inner) copied(k, Part{static_cast<int>(s.inner - k)});
-  }
-  return {room, s.rows * apart, apart};
-}
-
-// A tile of up to W rows, elements of all rows side by side: to[k, r] = row(r, k).
-template <class Row> KW_INLINE void lay_tile(Row row, int64_t rows, int64_t depth, float* to) {
-  const Part tile{static_cast<int>(rows)};
-  for (int64_t at = 0; at < depth; at += W) {
-    F v[W];
-    const auto read = [&](auto lanes) KW_INLINED {
-      for (int r = 0; r < W; ++r) {
-        if (r < rows) v[r] = row(r, at, lanes);
-        else v[r] = F{};
-      }
-    };
-    if (depth - at >= W) read(Full{});
-    else read(Part{static_cast<int>(depth - at)});
-    transpose_lanes(v);
-    for (int j = 0; j < W && at + j < depth; ++j, to += rows) {
-      if ((depth - at - j) * rows >= W) store(to, v[j], Full{});  // what is too many, the next overwrite
-      else store(to, v[j], tile);
-    }
-  }
-}
-
-// Elements k to k + depth of some rows of the left factor as tiles of R of them take them.
-template <int R, class Left>
-void lay_tiles(const Left& left, int64_t b, int64_t m, int64_t count, int64_t k, int64_t depth, float* to) {
-  const Heights<R> high(count);
-  for (int64_t i = 0; i < high.tiles; ++i) {
-    const int64_t row = m + high.row(i);
-    lay_tile(
-        [&](int64_t r, int64_t at, auto lanes) KW_INLINED {
-          if constexpr (is_in_place<Left>) return load(left.data + b * left.item + (row + r) * left.row + k + at, lanes);
-          else return left(b, row + r, k + at, lanes);
-        },
-        high.rows(i), depth, to + high.row(i) * depth);
-  }
-}
-
 template <class A, class Left> bool wants_room(const Shape& s, const Left& left) {
   if constexpr (std::is_same_v<Left, InPlace<A>>) return s.rows > 4 && left.row * int64_t(sizeof(A)) % 4096 == 0;
   return true;
@@ -312,8 +219,9 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   if constexpr (kMayWiden<P>)
     if (s.rows <= Wider<P>::rows && (P::members > 1 ? s.run == 2 * P::columns : s.run % (2 * P::columns) == 0))
       return multiply<Wider<P>>(s, left, right, finish);
-  using A = std::conditional_t<std::is_same_v<Left, InPlace<Multiplied<T>>>, Multiplied<T>, float>;
+  using A = Factor<Left, T>;
   using Product = PackedProduct<P, T, A>;
+  using Tiles = typename Product::Tiles;
   const Product product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
   const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
@@ -325,7 +233,7 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   const bool deep = product.deep((s.rows + blocks - 1) / blocks), moved = !deep && wants_room<A>(s, left);
   const Temporary<A> room(deep ? s.batch * s.rows * s.inner : moved ? s.batch * s.rows * apart_of<A>(s) : 0);
   const Deep d(s, P::columns, (s.rows + blocks - 1) / blocks);
-  if constexpr (Product::kMayBeDeep)
+  if constexpr (Tiles::kMayBeDeep)
     if (deep) {
 #pragma omp parallel num_threads(threads)
       {
@@ -334,8 +242,9 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
           const int64_t part = i % d.parts, chunk = i / d.parts % d.chunks, at = i / d.parts / d.chunks % blocks;
           const int64_t b = i / d.parts / d.chunks / blocks, m = s.rows * at / blocks, count = s.rows * (at + 1) / blocks - m;
           const int64_t row = count * chunk / d.chunks, rows = count * (chunk + 1) / d.chunks - row, k = d.begin(part);
-          lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k,
-                             room.data + (b * s.rows + m + row) * s.inner + k * rows);
+          float* const to = room.data + (b * s.rows + m + row) * s.inner + k * rows;
+          if constexpr (std::is_same_v<Left, InPlace<A>>) Tiles::lay(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
+          else lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
@@ -349,7 +258,9 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
     }
 #pragma omp parallel num_threads(threads)
   {
-    const InPlace<A> rows = rows_of<Left, A>(s, left, moved ? room.data : nullptr);
+    InPlace<A> rows;
+    if constexpr (!std::is_same_v<Left, InPlace<A>>) rows = rows_of<Left, A>(s, left, room.data);
+    else rows = moved ? Tiles::moved(s, left, room.data) : left;
 #if KW_TILES
     TileShapes shapes;
     const bool by_unit = product.by_unit();
