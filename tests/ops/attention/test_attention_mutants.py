@@ -67,6 +67,22 @@ GROUPED = {
     "codes that begin at -7": ("kNibbleZero = 8;", "kNibbleZero = 7;"),
 }
 
+MASKED_GRADIENTS = {
+    "what is hidden is multiplied by zero": ("if (room.strict) return", "if (false) return"),
+    "rows that are no numbers reach keys that they do not see": (
+        "all_finite(q, b, h, s.rows, s.inner) && all_finite(gradient, b, h, s.rows, s.columns)",
+        "true",
+    ),
+    "keys that are no numbers reach rows that do not see them": (
+        "all_finite(k, b, g, s.keys, s.inner)",
+        "true",
+    ),
+    "a partial panel is not masked": (
+        "const bool masked = room.every[p] != kEveryKey;",
+        "const bool masked = room.any[p] == 0;",
+    ),
+}
+
 
 @pytest.mark.long
 @pytest.mark.parametrize(
@@ -77,6 +93,7 @@ GROUPED = {
         ("attention_decode", 0, DECODE),
         ("attention_decode", 1, QUANTIZED),
         ("attention_decode", 2, GROUPED),
+        ("attention_gradients", 1, MASKED_GRADIENTS),
     ],
 )
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(op, at, mutants, tmp_path):
