@@ -33,7 +33,7 @@ def seen_only(weights: T, v: T, allowed: T | None) -> T:
 
 
 class Weighted(torch.autograd.Function):
-    """`seen_only(weights, v)`; a key that a row does not see has no part in that row's gradients, nor the row in its."""
+    """`seen_only(weights, v)`, whose gradients are of the pairs alone that are seen."""
 
     @staticmethod
     def forward(ctx: Any, weights: T, v: T, allowed: T) -> T:
