@@ -192,8 +192,8 @@ def _empty_gradients(*given: Any) -> list[T]:
 
 
 _opaque_gradients = opaque(
-    "moe_experts_gradients(Tensor x, Tensor ups, Tensor downs, Tensor weights, Tensor ids, Tensor slope, bool[] wanted) "
-    "-> Tensor[]",
+    "moe_experts_gradients(Tensor x, Tensor ups, Tensor downs, Tensor weights, Tensor ids, Tensor slope, "
+    "bool[] wanted) -> Tensor[]",
     _gradients,
     _empty_gradients,
 )
