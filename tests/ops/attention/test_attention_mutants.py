@@ -68,19 +68,11 @@ GROUPED = {
 }
 
 MASKED_GRADIENTS = {
-    "what is hidden is multiplied by zero": ("if (room.strict) return", "if (false) return"),
-    "rows that are no numbers reach keys that they do not see": (
-        "all_finite(q, b, h, s.rows, s.inner) && all_finite(gradient, b, h, s.rows, s.columns)",
-        "true",
-    ),
-    "keys that are no numbers reach rows that do not see them": (
-        "all_finite(k, b, g, s.keys, s.inner)",
-        "true",
-    ),
     "a partial panel is not masked": (
         "const bool masked = room.every[p] != kEveryKey;",
         "const bool masked = room.any[p] == 0;",
     ),
+    "keys of the first group": ("copy_row(k.at(b, g, first + n)", "copy_row(k.at(b, 0, first + n)"),
 }
 
 
