@@ -71,7 +71,10 @@ def scores_of(
 ) -> T:
     """Return scores of (items, groups, heads of a group, rows, inner) by (items, groups, keys, inner)."""
     k = k[:, :, None]
-    products: T = q @ k.transpose(-1, -2) if allowed is None else Products.apply(q, k, allowed)
+    if allowed is None:
+        products = q @ k.transpose(-1, -2)
+    else:
+        products = Products.apply(q, k, allowed)  # type: ignore[no-untyped-call]  # torch has no types for it
     scores = products * scale
     if soft_cap:
         scores = torch.tanh(scores / soft_cap) * soft_cap
@@ -110,8 +113,10 @@ def some_rows(
         total = total + (more - top).exp()
     total = torch.where(dead, 1, total)
     v = v[:, :, None]
-    sums: T = weights @ v if allowed is None else Weighted.apply(weights, v, allowed)
-    out = sums / total[..., None]
+    if allowed is None:
+        out = weights @ v / total[..., None]
+    else:
+        out = Weighted.apply(weights, v, allowed) / total[..., None]  # type: ignore[no-untyped-call]  # torch has no types for it
     lse = torch.where(dead, float("-inf"), top + total.log())
     return out.reshape(items, heads, rows, v.shape[-1]), lse.reshape(items, heads, rows)
 
