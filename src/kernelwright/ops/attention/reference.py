@@ -50,20 +50,31 @@ class Weighted(torch.autograd.Function):
 
 
 class Products(torch.autograd.Function):
-    """q @ k', whose gradients are of the pairs alone that are seen."""
+    """q @ k, whose gradients are of the pairs alone that are seen."""
 
     @staticmethod
     def forward(ctx: Any, q: T, k: T, allowed: T) -> T:
-        """Return (items, groups, heads of a group, rows, keys); k is (items, groups, 1, keys, inner)."""
+        """Return (items, groups, heads of a group, rows, keys); k is (items, groups, 1, inner, keys)."""
         ctx.save_for_backward(q, k, allowed)
-        return q @ k.transpose(-1, -2)
+        return q @ k
 
     @staticmethod
     def backward(ctx: Any, gradient: T) -> tuple[T, T, None]:
         """Return gradients by q and k."""
         q, k, allowed = ctx.saved_tensors
         by_k = seen_only(gradient.transpose(-1, -2), q, allowed.transpose(-1, -2))
-        return seen_only(gradient, k, allowed), by_k.sum(2, keepdim=True), None
+        return (
+            seen_only(gradient, k.transpose(-1, -2), allowed),
+            by_k.sum(2, keepdim=True).transpose(-1, -2),
+            None,
+        )
+
+
+def applied(product: type[torch.autograd.Function], left: T, right: T, allowed: T | None) -> T:
+    """Return a product with the gradients of what is seen; torch's own where all is."""
+    found: T
+    found = left @ right if allowed is None else product.apply(left, right, allowed)  # type: ignore[no-untyped-call]  # torch has no types for it
+    return found
 
 
 def scores_of(
@@ -71,11 +82,7 @@ def scores_of(
 ) -> T:
     """Return scores of (items, groups, heads of a group, rows, inner) by (items, groups, keys, inner)."""
     k = k[:, :, None]
-    if allowed is None:
-        products = q @ k.transpose(-1, -2)
-    else:
-        products = Products.apply(q, k, allowed)  # type: ignore[no-untyped-call]  # torch has no types for it
-    scores = products * scale
+    scores = applied(Products, q, k.transpose(-1, -2), allowed) * scale
     if soft_cap:
         scores = torch.tanh(scores / soft_cap) * soft_cap
     if slopes is not None:
@@ -113,10 +120,7 @@ def some_rows(
         total = total + (more - top).exp()
     total = torch.where(dead, 1, total)
     v = v[:, :, None]
-    if allowed is None:
-        out = weights @ v / total[..., None]
-    else:
-        out = Weighted.apply(weights, v, allowed) / total[..., None]  # type: ignore[no-untyped-call]  # torch has no types for it
+    out = applied(Weighted, weights, v, allowed) / total[..., None]
     lse = torch.where(dead, float("-inf"), top + total.log())
     return out.reshape(items, heads, rows, v.shape[-1]), lse.reshape(items, heads, rows)
 
