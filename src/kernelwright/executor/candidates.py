@@ -3,7 +3,7 @@
 | language | on a machine without a GPU |
 |---|---|
 | `cuda` | every call is executed under the sanitiser; a finding ends it with an error |
-| `triton` | interpreted; one more call is executed under the sanitiser (the check `sanitised`) |
+| `triton` | interpreted, or executed as `gluon` is where it cannot be; one more call is executed (`sanitised`) |
 | `gluon` | every call is executed under the sanitiser |
 
 The build translates every kernel and leaves the libraries in the artefact, so that workers compile nothing of `cuda`.
@@ -14,6 +14,7 @@ ever by the judge.
 """
 
 import functools
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,9 +49,14 @@ from ._loading import (
 )
 from ._nvcc import flags_for, unknown_calls
 from .device import device
-from .module import Module
+from .module import Module, Options
+from .python import in_place_of_a_gpu
 
 _RUNTIME: Final = "cudart.so"
+_NOT_INTERPRETED: Final = re.compile(
+    r"bfloat16|bf16|float8|fp8|inline_asm_elementwise|make_block_ptr|tl\.(sort|topk|histogram|gather|associative_scan)\b"
+)
+"""What Triton's interpreter lacks, gets wrong, or needs minutes for."""
 
 
 class Cuda(real_cuda.Cuda):
@@ -79,7 +85,8 @@ class Cuda(real_cuda.Cuda):
         _start(artefact)
         if real_cuda.by_python(candidate):
             device().options = options()
-            return _on_device(candidate, artefact)
+            inline.install(artefact / FOLDER)
+            return _on_device(lambda: load_symbol(candidate, artefact), candidate.style)
         device().options = options()
         _cudart.bind(artefact / LIBRARY)
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
@@ -109,15 +116,35 @@ class Cuda(real_cuda.Cuda):
 
 
 class Triton(Executed, real_triton.Triton):
-    """Triton; interpreted where there is no GPU, and executed where that is asked for."""
+    """Triton; interpreted where there is no GPU, and executed where that is asked for or nothing else can."""
+
+    def only_executed(self, candidate: Candidate, outputs: tuple[TensorSpec, ...]) -> bool:
+        """Tell whether every call is executed, since the interpreter is wrong, slow or without what it uses."""
+        rare = any(_NOT_INTERPRETED.search(s.text) for s in candidate.sources)
+        return executes() and (rare or any(o.dtype == "bfloat16" for o in outputs))
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Return the entry; without a GPU interpreted, or executed."""
+        if self.only_executed(candidate, outputs):
+            return self._executed(candidate, artefact, outputs, options())
+        if not executes():
+            return super().load(candidate, artefact, outputs)
+        own = functools.partial(super().load, candidate, artefact, outputs)
+        return _on_device(own, candidate.style)
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Load it so that Triton's compiler makes PTX of every launch, which is executed."""
-        return by_triton(candidate, artefact, outputs, options())
+        """Load it so that every launch is executed; in another order, where `load` executes too."""
+        seed = OTHER_SEED if self.only_executed(candidate, outputs) else 0
+        return self._executed(candidate, artefact, outputs, options(seed))
 
     def load_counted(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that what is executed is counted too, for `modelled`."""
-        return by_triton(candidate, artefact, outputs, options(count=True))
+        return self._executed(candidate, artefact, outputs, options(count=True))
+
+    def _executed(
+        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options
+    ) -> Kernel:
+        return _on_device(lambda: by_triton(candidate, artefact, outputs, how), candidate.style)
 
 
 class Gluon(OnlyExecuted, real_gluon.Gluon):
@@ -174,22 +201,21 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     return Build(status=BuildStatus.OK, findings=tuple(refused))
 
 
-def _on_device(candidate: Candidate, artefact: Path) -> Kernel:
-    """Return the entry of a Python file whose extension is executed on tensors of the CPU."""
-    inline.install(artefact / FOLDER)
-    with inline.OnDevice():
-        symbol = load_symbol(candidate, artefact)
+def _on_device(load: Callable[[], Kernel], style: str) -> Kernel:
+    """Return the entry of a Python file that asks for a GPU; its kernels are executed on tensors of the CPU."""
+    with in_place_of_a_gpu():
+        symbol = load()
 
     def moved(call: Callable[..., Any], *arguments: Any) -> Any:
-        with inline.OnDevice():
+        with in_place_of_a_gpu():
             return call(*arguments)
 
-    if candidate.style != "module":
+    if style != "module":
         return functools.wraps(symbol)(functools.partial(moved, symbol))
 
     @functools.wraps(symbol, updated=())
     def make(*init: Any, **keywords: Any) -> Any:
-        with inline.OnDevice():
+        with in_place_of_a_gpu():
             module = symbol(*init, **keywords)
         module.forward = functools.partial(moved, module.forward)
         return module

@@ -37,6 +37,7 @@ _CUDA: Final[dict[str, Any]] = {
     "set_device": lambda _: None,
     "current_device": lambda: 0,
     "device_count": lambda: 1,
+    "current_stream": lambda *_: SimpleNamespace(cuda_stream=0, synchronize=lambda: None),
     "get_device_name": lambda *_: _PROPERTIES.name,
     "get_device_capability": lambda *_: (_PROPERTIES.major, _PROPERTIES.minor),
     "get_device_properties": lambda *_: _PROPERTIES,

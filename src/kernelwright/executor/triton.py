@@ -8,12 +8,11 @@ Types and specialisations (divisible by 16, equal to 1) are those that Triton's 
 Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
 Tensor descriptors of the host (`TensorDescriptor`) are copied by TMA, so `target` must be 90 for them.
 
-Does not cover: `pre_hook`; of an autotuner, all but the configuration of the smallest blocks.
+Does not cover: of an autotuner, all but the configuration of the smallest blocks.
 """
 
 import contextlib
 import functools
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import InputError, MissingToolError
+from ..languages._autotuned import untimed
 from ..languages._triton_compile import source_class
 from ._blockpointer import block_pointers
 from ._errors import NotExecutedError
@@ -126,12 +126,8 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
         runs.append(run_triton(self, grid, values, constants, target=target, options=options, **settings))
 
-    def run_smallest(self: Any, *arguments: Any, **named: Any) -> Any:
-        smallest = min(self.configs, key=block_of)
-        return self.fn.run(*arguments, **{**named, **smallest.all_kwargs()})
-
     before, tuned_before = JITFunction.run, Autotuner.run
-    JITFunction.run, Autotuner.run = run, run_smallest
+    JITFunction.run, Autotuner.run = run, untimed(tuned_before)
     try:
         yield runs
     finally:
@@ -163,11 +159,6 @@ def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[s
         signature.append((parameter.name, kind, divisible))
     compiled = _compile(function, tuple(signature), _frozen(fixed), target, tuple(sorted(settings.items())))
     return replace(compiled, kept=tuple(kept))
-
-
-def block_of(config: Any) -> int:
-    """Return the product of a configuration's numbers, which its code and its compilation grow with."""
-    return math.prod(v for v in config.kwargs.values() if type(v) is int and v > 0)
 
 
 def _names(function: Any) -> list[str]:

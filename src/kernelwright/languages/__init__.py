@@ -16,7 +16,10 @@
 Each file's docstring shows how to write a candidate in that language.
 """
 
+from collections.abc import Sequence
+
 from ..errors import InputError
+from ..records import Candidate, TensorSpec
 from ..registry import Registry
 from ._imports import imported_names, outside_instructions, writable_spans
 from ._protocol import Availability, Kernel, Language
@@ -30,6 +33,7 @@ __all__ = [
     "executes",
     "get_language",
     "imported_names",
+    "is_executed",
     "language_names",
     "not_run",
     "outside_instructions",
@@ -68,6 +72,20 @@ def executed_on(language: Language) -> tuple[str, ...]:
         ()
     """
     return tuple(getattr(language, "executed", ()))
+
+
+def is_executed(candidate: Candidate, outputs: Sequence[TensorSpec]) -> bool:
+    """Tell whether `load` executes the candidate's kernels here: its language's, or this one's by `only_executed`.
+
+    Example:
+        >>> from kernelwright.records import SourceFile
+        >>> source = SourceFile(path="k.py", text="def f(x): return x")
+        >>> is_executed(Candidate(sources=(source,), language="torch", entry="k.py:f", style="function"), ())
+        False
+    """
+    language = get_language(candidate.language)
+    asked = getattr(language, "only_executed", None)
+    return bool(executed_on(language) or (asked and asked(candidate, outputs)))
 
 
 def compiles_when_called(name: str) -> bool:

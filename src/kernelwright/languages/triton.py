@@ -40,7 +40,7 @@ multiprocessor at once, by those and the threads of a block), and as a sum `sm_9
 GPUs what `hip.py` names. A spill or a target that does not compile is a finding. None of it predicts time.
 
 Without a GPU the interpreter runs float32 and float16 only; bfloat16 is refused as `Unsupported`, for the
-interpreter's products of bfloat16 tiles are wrong.
+interpreter's products of bfloat16 tiles are wrong. Where the executor is here, it runs such candidates instead.
 """
 
 import ast
@@ -58,6 +58,7 @@ import torch
 from ..config import Settings
 from ..errors import MissingToolError
 from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
+from ._autotuned import untimed
 from ._cache import cached_build
 from ._entry import source_of
 from ._process import Finished, run_tool
@@ -260,6 +261,9 @@ def _interpret() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     for name in [n for n in sys.modules if n.split(".")[0] == "triton" and not n.startswith("triton._C")]:
         del sys.modules[name]
+    from triton.runtime.autotuner import Autotuner  # anew, in that mode
+
+    Autotuner.run = untimed(Autotuner.run)
 
 
 def _refusing_bfloat16(symbol: Any, is_module: bool) -> Kernel:

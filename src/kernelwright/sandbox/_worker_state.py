@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from ..languages import Language, executed_on, get_language
+from ..languages import Language, compiles_when_called, get_language, is_executed
 from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, Packing, TensorSpec
 from . import _cuda
@@ -42,9 +42,9 @@ def language(name: str) -> Language:
     return get_language(name)
 
 
-def _starts_compilers(spoken: Any) -> bool:
+def _starts_compilers(candidate: Candidate, outputs: tuple[TensorSpec, ...]) -> bool:
     """Tell whether compilers are started when a kernel is called: they would end by a clock that is stopped."""
-    return bool(getattr(spoken, "compiles_when_called", False) and executed_on(spoken))
+    return compiles_when_called(candidate.language) and is_executed(candidate, outputs)
 
 
 class WorkerState:
@@ -85,16 +85,16 @@ class WorkerState:
         WITNESS.expect(candidate.language)
         _cuda.open_context(self._device)
         self._fence = _cuda.Fence(self._device)
+        spoken: Any = language(candidate.language)
         if request["watched"]:
             self.watch = Watch()
-            self.watch.install(language(candidate.language), executed=request["executed"])
+            self.watch.install(spoken, executed=request["executed"] or is_executed(candidate, outputs))
         silence = self._silenced(request["alone"])
-        spoken: Any = language(candidate.language)
         load = spoken.load_executed if request["executed"] else spoken.load
         if request["counted"]:
             load, self._spoken = spoken.load_counted, spoken
         if request["deployed"]:
-            stoppable = candidate.language not in DRIVERS and not _starts_compilers(spoken)
+            stoppable = candidate.language not in DRIVERS and not _starts_compilers(candidate, outputs)
             self._deployed = Deployed(clock=self._device == "cpu" and stoppable)
             kernel = self._deployed.run(load, candidate, build, outputs)
         else:

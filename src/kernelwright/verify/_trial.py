@@ -15,7 +15,7 @@ from typing import cast
 import torch
 
 from ..errors import WorkerError
-from ..languages import compiles_when_called, executed_on, executes, get_language
+from ..languages import compiles_when_called, executes, is_executed
 from ..records import Build, Candidate, CheckStatus, Finding, Workload
 from ..sandbox import (
     Arena,
@@ -147,7 +147,8 @@ class Trial:
     @functools.cached_property
     def _translates(self) -> bool:
         """Whether calls are executed, not run, so that what is called first is translated and compiled in the call."""
-        return self._executed or (self.executes and bool(executed_on(get_language(self.candidate.language))))
+        outputs = next((w.outputs for w in self.problem.task.workloads), ())
+        return self._executed or (self.executes and is_executed(self.candidate, outputs))
 
     def ran_out(self, failure: WorkerFailure) -> bool:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
