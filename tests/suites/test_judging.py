@@ -239,6 +239,27 @@ def test_files_that_are_judged_for_no_problem_are_named(data, tmp_path, capsys, 
     assert "not judged" not in capsys.readouterr().err
 
 
+def test_a_place_that_nothing_can_be_written_to_is_refused_before_the_work(
+    data, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(_both, "judge_both", lambda *_: pytest.fail("it works before it looks"))
+    kernels, rows = tmp_path / "kernels", tmp_path / "rows.jsonl"
+    kernels.mkdir()
+    (kernels / "1_Softmax.py").write_text("no kernel")
+    rows.write_text("")
+    judge = ["suite", "judge", "kernelbench", str(kernels), "--data", str(data), "--to", str(tmp_path)]
+    for words, said in (
+        (judge, "is a folder; `suite judge` writes rows into a file"),
+        (["suite", "report", str(rows), "--to", str(rows)], "is a file; `suite report` writes"),
+        (
+            ["suite", "audit", str(kernels), "--data", str(data), "--to", str(rows)],
+            "is a file; `suite audit` writes",
+        ),
+    ):
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_a_screened_kernel_is_called_right_as_far_as_it_was_screened():
     accepted = row(decision=DecisionStatus.INCONCLUSIVE)
     screened = accepted.model_copy(update={"ours": _both._as_screened(accepted.ours)})

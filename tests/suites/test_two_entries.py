@@ -3,7 +3,9 @@
 import pytest
 
 from kernelwright.errors import TaskError
+from kernelwright.records import Split
 from kernelwright.suites import get_suite, setup, theirs_of
+from kernelwright.tasks import Problem
 from kernelwright.testing import made_up_checkout
 
 REFERENCE = """import torch
@@ -75,3 +77,22 @@ def test_a_program_on_several_gpus_is_named_as_one(tmp_path):
     (data / problem.file).write_text((data / problem.file).read_text() + "\nmulti_gpu: true\n")
     with pytest.raises(TaskError, match="is one program on several GPUs at once"):
         suite.target(data, problem, tmp_path)
+
+
+def test_a_seed_that_is_counted_among_the_values_leaves_room_for_what_is_drawn(tmp_path):
+    suite, data = get_suite("reference-kernels"), made_up_checkout("reference-kernels", tmp_path / "data")
+    reference = data / "problems/pmpp_v2/addition/reference.py"
+    (problem,) = suite.problems(data)
+
+    def distinct():
+        with setup(suite, data) as given, given.task(problem) as task:
+            live, workload = Problem(task), task.split(Split.SEARCH)[0]
+            drawn = [live.inputs(workload, seed)[0] for seed in range(4)]
+            return min(one.unique().numel() / one.numel() for one in drawn)
+
+    plain = reference.read_text()
+    assert distinct() > 0.5
+    reference.write_text(
+        plain.replace("    return a,", "    mean = seed + 1\n    a = a + mean\n    return a,")
+    )
+    assert distinct() > 0.005, "around 2^31 there are two or three"

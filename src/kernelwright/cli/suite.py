@@ -102,6 +102,7 @@ def suite(
     options: dict[str, Any] = {
         "max_elements": max_elements, "minutes": minutes or usual, "device": device, "screen": screen,
     }  # fmt: skip
+    _check_place(action, to)
     if action in {"report", "audit"}:
         kept = options | {"store": common.folder}
         return _told(action, (name, *what), against, benchmark, data, kept, to, common, only=only, reads=read)
@@ -140,6 +141,20 @@ def suite(
         languages=searched.language, device=device, seed=searched.seed,
     )  # fmt: skip
     return search(whole, how, common, clustered)
+
+
+def _check_place(action: Action, to: Path | None) -> None:
+    """Refuse a place that nothing can be written to, before the work and not after it."""
+    if to is None or not to.exists():
+        return
+    if action in {"report", "audit"} and not to.is_dir():
+        raise InputError(
+            f"--to {str(to)!r} is a file; `suite {action}` writes a page, a table and a summary into a folder"
+        )
+    if action in {"run", "judge"} and to.is_dir():
+        raise InputError(
+            f"--to {str(to)!r} is a folder; `suite {action}` writes rows into a file, such as rows.jsonl in it"
+        )
 
 
 def _told(
