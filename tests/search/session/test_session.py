@@ -60,6 +60,37 @@ def test_moves_on_from_a_template_at_its_bound(store):
     assert rig.outcome.stopped_by == "nothing left to try"
 
 
+def timed(time_us, **fault):
+    return planted_candidate({"n=4": time_us}, **fault)
+
+
+@pytest.mark.parametrize(("bound_us", "screened"), [(45.1, 1), (44.0, 3), (70.0, 3)])
+def test_a_search_ends_where_the_best_time_is_at_the_limit(store, bound_us, screened):
+    """From 0.9 of what is attainable on; a bound that is far above a time is wrong, and ends nothing."""
+    others = [timed(float(time_us)) for time_us in (50, 60, 70)]
+    rig = Rig(store, others, judge=PlantedJudge(bound_us=bound_us), evaluations=3)
+    rig.go()
+    assert len(rig.judge.screened) == screened and rig.outcome.accepted
+    said = [data["message"] for event, data in rig.events if event == "limit"]
+    assert said == ["at the limit: a kernel takes 1.11 times what is attainable on n=4"] * (screened == 1)
+
+
+def test_a_kernel_that_is_wrong_in_full_ends_no_search(store):
+    """What passes a screening and reaches the limit is verified in full before the search ends with it."""
+    candidates = [timed(50.0, fault="vet"), timed(60.0), timed(70.0)]
+    rig = Rig(store, candidates, judge=PlantedJudge(bound_us=49.0), evaluations=3)
+    rig.go()
+    assert len(rig.judge.screened) == 3 and rig.outcome.stopped_by != "the device's limit"
+
+
+def test_a_native_op_at_the_limit_ends_a_search_and_is_told(store):
+    judge = PlantedJudge(bound_us=95.0)
+    rig = Rig(store, [timed(130.0), timed(120.0)], judge=judge, evaluations=2)
+    rig.go()
+    assert (len(rig.judge.screened), rig.outcome.stopped_by) == (1, "the device's limit")
+    assert rig.result.reason.endswith("; at the limit: eager takes 1.05 times what is attainable on n=4")
+
+
 def test_the_result_says_why_nothing_better_came_of_it(store):
     rig = Rig(store, [planted_candidate(10.0, fault="verify")], evaluations=2)
     rig.go()
