@@ -175,6 +175,15 @@ print(*{one.serves for one in ops.watch(lambda: ops.kmeans.assign(x, c))})
 """
 
 
+def test_tensors_without_values_run_the_reference_and_nothing_is_said():
+    x, c = (
+        torch.empty(300, 20, device="meta"),
+        torch.empty(17, 20, device="meta"),
+    )  # a warning would be an error
+    labels, _ = ops.kmeans.assign(x, c)
+    assert labels.is_meta and labels.shape == (300,)
+
+
 def test_without_a_compiler_the_reference_runs_and_says_so(tmp_path):
     done = run_in(NEAREST, KERNELWRIGHT_CXX="no-such-compiler", KERNELWRIGHT_CACHE=str(tmp_path))
     assert done.stdout == "reference\n", done.stderr

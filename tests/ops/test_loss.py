@@ -162,6 +162,8 @@ def test_nothing_that_counts_is_torchs_nan_and_an_empty_batch_sums_to_zero():
     assert math.isnan(linear_cross_entropy(x, weight, ignored))
     assert linear_cross_entropy(x, weight, ignored, reduction="sum") == 0
     assert linear_cross_entropy(x[:0], weight, ignored[:0], reduction="sum") == 0
+    for leaf in (weight, weight.clone().requires_grad_()):  # with gradients and without
+        assert linear_cross_entropy(x[:0], leaf, ignored[:0]).isnan()
     other = linear_cross_entropy(x, weight, torch.tensor([0, 1, 2]), ignore_index=1, reduction="none")
     assert other[1] == 0
     assert bool((other[[0, 2]] > 0).all())

@@ -67,6 +67,14 @@ GROUPED = {
     "codes that begin at -7": ("kNibbleZero = 8;", "kNibbleZero = 7;"),
 }
 
+MASKED_GRADIENTS = {
+    "a partial panel is not masked": (
+        "const bool masked = room.every[p] != kEveryKey;",
+        "const bool masked = room.any[p] == 0;",
+    ),
+    "keys of the first group": ("copy_row(k.at(b, g, first + n)", "copy_row(k.at(b, 0, first + n)"),
+}
+
 
 @pytest.mark.long
 @pytest.mark.parametrize(
@@ -77,6 +85,7 @@ GROUPED = {
         ("attention_decode", 0, DECODE),
         ("attention_decode", 1, QUANTIZED),
         ("attention_decode", 2, GROUPED),
+        ("attention_gradients", 1, MASKED_GRADIENTS),
     ],
 )
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(op, at, mutants, tmp_path):

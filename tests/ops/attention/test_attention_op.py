@@ -190,6 +190,38 @@ def test_what_is_hidden_has_no_part_be_it_no_number(which, value):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.filterwarnings("ignore:kernelwright attention")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("which", range(4))
+def test_gradients_of_hidden_pairs_are_none_be_they_no_numbers(which, value, dtype):
+    tensors = [*drawn(1, 4, 2, 70, 90, 16, 16, dtype), torch.randn(1, 4, 70, 16).to(dtype)]
+    ranges = torch.tensor([[0, 30], [40, 80]], dtype=torch.int32).repeat(
+        70, 1, 1
+    )  # nobody sees 30 to 40, nor 80 on
+    ranges[50:, 1] = 0  # rows from 50 on see the first 30 alone
+    place = 60 if which in (0, 3) else 45  # a row of q or of the gradient, or a key
+
+    def derived():
+        leaves = [t.clone().requires_grad_() for t in tensors[:3]]
+        return torch.autograd.grad(attention(*leaves, ranges), leaves, tensors[3])
+
+    clean = derived()
+    if which in (1, 2):
+        tensors[which][:, :, 35, 3] = value
+        for mine, right in zip(derived(), clean, strict=True):  # a key that nobody sees
+            torch.testing.assert_close(mine, right, rtol=1e-2, atol=1e-2)
+        assert not derived()[which][:, :, 30:40].any()
+    tensors[which][:, :, place, 3] = value
+    dq, dk, dv = derived()
+    rows, keys = (slice(60, 61), slice(0, 30)) if which in (0, 3) else (slice(0, 50), slice(0, 80))
+    for mine, right, met in ((dq, clean[0], rows), (dk, clean[1], keys), (dv, clean[2], keys)):
+        inside = torch.zeros(mine.shape[2], dtype=torch.bool)
+        inside[met] = True
+        torch.testing.assert_close(mine[:, :, ~inside], right[:, :, ~inside], rtol=1e-2, atol=1e-2)
+    assert not (dq.isfinite().all() and dk.isfinite().all() and dv.isfinite().all())
+
+
 def test_large_scores_do_not_overflow():
     q, k, v = drawn(1, 1, 1, 50, 60, 32, 32)
     near(

@@ -234,6 +234,24 @@ def test_gradients_are_those_of_a_loop_over_experts():
     torch.testing.assert_close(found[2], moe.pack(to_one, two).ups, rtol=1e-4, atol=1e-5)
 
 
+def test_a_layer_and_its_gradients_go_through_compile_whole():
+    one, two = layer(4, 32, 24)
+    ids, slope = torch.randint(-1, 4, (17, 2)), torch.randn(17, 32)
+    leaves = [torch.randn(17, 32), torch.rand(17, 2), moe.pack(one, two).ups, moe.pack(one, two).downs]
+    for some in ([0, 1, 2, 3], [2]):
+        for i, leaf in enumerate(leaves):
+            leaf.requires_grad_(i in some)
+
+        def run(x, weights, ups, downs):
+            return moe.experts(x, moe.Experts(ups, downs, 4), weights, ids)
+
+        wanted = [leaves[i] for i in some]
+        right = torch.autograd.grad(run(*leaves), wanted, slope)
+        made = torch.compile(run, fullgraph=True, backend="aot_eager")(*leaves)
+        for mine, expected in zip(torch.autograd.grad(made, wanted, slope), right, strict=True):
+            torch.testing.assert_close(mine, expected)
+
+
 def test_the_load_report_counts():
     ids = torch.tensor([[0, 1], [0, 2], [0, -1], [9, 0]])
     found = moe.load(ids, 4)

@@ -4,7 +4,7 @@ from .arguments import cap_of, cpu_only, finite, floats, matrix, refuse, told
 from .cases import Cases
 from .explain import Explanation, explain, unremembered, watch
 from .families import build, families, family, ops_of
-from .gradient import by_reference, last, starts_with_one
+from .gradient import by_reference, last, opaque, starts_with_one
 from .kernel import Kernel, Parts
 from .kinds import checked
 from .op import Op
@@ -31,6 +31,7 @@ __all__ = [
     "floats",
     "last",
     "matrix",
+    "opaque",
     "ops_of",
     "refuse",
     "remembered",

@@ -7,6 +7,24 @@ import torch
 from torch._C import _autograd, _functorch, _len_torch_dispatch_stack
 from torch.compiler import is_compiling
 
+_LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+def opaque(schema: str, run: Callable[..., Any], faked: Callable[..., Any]) -> Callable[..., Any]:
+    """Register what a compiler cannot follow, as its steps depend on values, as one step; return that.
+
+    Args:
+        schema: As for `torch.library`.
+        run: Computes the results. It may ask torch for gradients.
+        faked: Makes empty results for the arguments.
+    """
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema)  # type: ignore[no-untyped-call]  # torch has no types for it
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]  # torch has no types for it
+    torch.library.register_fake(f"kernelwright::{name}", faked, lib=_LIBRARY)
+    made: Callable[..., Any] = getattr(torch.ops.kernelwright, name).default
+    return made
+
 
 def starts_with_one(slope: torch.Tensor) -> bool:
     """Tell whether a pass back begins here with a slope of 1, and ends here for good.

@@ -163,7 +163,10 @@ class Op:
                 if form is not None:
                     with torch.no_grad(), on(device):  # its gradient is an op of its own
                         return form.run(*arguments), "triton", "", _NO_CHOICE
-        say(self._said, self.name, why, stacklevel=4)
+        if not any(
+            isinstance(x, torch.Tensor) and x.is_meta for x in arguments
+        ):  # where no kernel could compute
+            say(self._said, self.name, why, stacklevel=4)
         with torch.no_grad():  # an op without a gradient has none where its reference runs either
             return self.reference(*arguments), "reference", why, _NO_CHOICE
 

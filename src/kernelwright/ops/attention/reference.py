@@ -1,5 +1,7 @@
 """References of attention: torch alone, some rows at a time, so that scores are not stored whole."""
 
+from typing import Any
+
 import torch
 
 CHUNK = 1 << 24
@@ -18,27 +20,83 @@ def allowed_of(ranges: T, keys: int) -> T:
     return edges.cumsum(-1)[..., :keys] > 0
 
 
-def weighted(weights: T, v: T, allowed: T | None) -> T:
-    """Return weights @ v, to which what is hidden adds nothing, be it infinite or NaN."""
-    if allowed is None or v.numel() == 0 or bool(v.isfinite().all()):
+def seen_only(weights: T, v: T, allowed: T | None) -> T:
+    """Return weights @ v over the pairs that are seen: what is hidden is selected away, be it infinite or NaN."""
+    if allowed is None:
         return weights @ v
-    whole = v.isfinite().all(-1)
-    odd = (~whole).flatten(0, -2).any(0).nonzero()[:, 0]
-    out = weights @ torch.where(whole[..., None], v, 0)
-    there = ~whole[..., odd][..., None, :] & allowed[..., odd]
-    each = weights[..., odd][..., None] * v[..., None, odd, :]
-    return out + torch.where(there[..., None], each, 0).sum(-2)
+    weights = weights.masked_fill(~allowed, 0)
+    odd = (~v.isfinite().all(-1)).flatten(0, -2).any(0).nonzero()[:, 0]
+    out = weights.index_fill(-1, odd, 0) @ v.index_fill(-2, odd, 0)
+    for n in odd.tolist():
+        out = out + torch.where(allowed[..., n, None], weights[..., n, None] * v[..., n : n + 1, :], 0)
+    return out
 
 
-def scores_of(q: T, k: T, slopes: T | None, scale: float, soft_cap: float, positions: T) -> T:
+class Weighted(torch.autograd.Function):
+    """`seen_only(weights, v)`, whose gradients are of the pairs alone that are seen."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: T, v: T, allowed: T) -> T:
+        """Return (items, groups, heads of a group, rows, columns); v is (items, groups, 1, keys, columns)."""
+        ctx.save_for_backward(weights, v, allowed)
+        return seen_only(weights, v, allowed)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: T) -> tuple[T, T, None]:
+        """Return gradients by weights and v."""
+        weights, v, allowed = ctx.saved_tensors
+        by_v = seen_only(weights.transpose(-1, -2), gradient, allowed.transpose(-1, -2))
+        return gradient @ v.transpose(-1, -2), by_v.sum(2, keepdim=True), None
+
+
+class Products(torch.autograd.Function):
+    """q @ k, whose gradients are of the pairs alone that are seen."""
+
+    @staticmethod
+    def forward(ctx: Any, q: T, k: T, allowed: T) -> T:
+        """Return (items, groups, heads of a group, rows, keys); k is (items, groups, 1, inner, keys)."""
+        ctx.save_for_backward(q, k, allowed)
+        return q @ k
+
+    @staticmethod
+    def backward(ctx: Any, gradient: T) -> tuple[T, T, None]:
+        """Return gradients by q and k."""
+        q, k, allowed = ctx.saved_tensors
+        by_k = seen_only(gradient.transpose(-1, -2), q, allowed.transpose(-1, -2))
+        return (
+            seen_only(gradient, k.transpose(-1, -2), allowed),
+            by_k.sum(2, keepdim=True).transpose(-1, -2),
+            None,
+        )
+
+
+def applied(product: type[torch.autograd.Function], left: T, right: T, allowed: T | None) -> T:
+    """Return a product with the gradients of what is seen; torch's own where all is."""
+    found: T
+    found = left @ right if allowed is None else product.apply(left, right, allowed)  # type: ignore[no-untyped-call]  # torch has no types for it
+    return found
+
+
+def scores_of(
+    q: T, k: T, slopes: T | None, scale: float, soft_cap: float, positions: T, allowed: T | None
+) -> T:
     """Return scores of (items, groups, heads of a group, rows, inner) by (items, groups, keys, inner)."""
-    scores = q @ k[:, :, None].transpose(-1, -2) * scale
+    k = k[:, :, None]
+    scores = applied(Products, q, k.transpose(-1, -2), allowed) * scale
     if soft_cap:
         scores = torch.tanh(scores / soft_cap) * soft_cap
     if slopes is not None:
         apart = (torch.arange(k.shape[-2], device=k.device) - positions[..., None]).abs()
         scores = scores - slopes.to(scores.dtype).reshape(*q.shape[1:3], 1, 1) * apart
-    return scores
+    return scores if allowed is None else scores.masked_fill(~allowed, float("-inf"))
+
+
+def shown(ranges: T | None, shape: tuple[int, ...], keys: int) -> T | None:
+    """Return which keys rows see, (items, groups, heads of a group, rows, keys); None for all."""
+    if ranges is None:
+        return None
+    items, groups, each, rows = shape
+    return allowed_of(ranges, keys).expand(items, groups * each, rows, keys).reshape(*shape, keys)
 
 
 def some_rows(
@@ -48,11 +106,8 @@ def some_rows(
     items, heads, rows, _ = q.shape
     groups, keys = k.shape[1:3]
     shape = (items, groups, heads // groups, rows)
-    scores = scores_of(q.reshape(*shape, q.shape[3]), k, slopes, scale, soft_cap, positions)
-    allowed = None
-    if ranges is not None:
-        allowed = allowed_of(ranges, keys).expand(items, heads, rows, keys).reshape(*shape, keys)
-        scores = scores.masked_fill(~allowed, float("-inf"))
+    allowed = shown(ranges, shape, keys)
+    scores = scores_of(q.reshape(*shape, q.shape[3]), k, slopes, scale, soft_cap, positions, allowed)
     more = None if sinks is None else sinks.to(q.dtype).reshape(1, *shape[1:3], 1)
     top = scores.amax(-1) if keys else scores.new_full(shape, float("-inf"))
     if more is not None:
@@ -64,9 +119,10 @@ def some_rows(
     if more is not None:
         total = total + (more - top).exp()
     total = torch.where(dead, 1, total)
-    out = weighted(weights, v[:, :, None], allowed) / total[..., None]
+    v = v[:, :, None]
+    out = applied(Weighted, weights, v, allowed) / total[..., None]
     lse = torch.where(dead, float("-inf"), top + total.log())
-    return out.reshape(items, heads, rows, v.shape[3]), lse.reshape(items, heads, rows)
+    return out.reshape(items, heads, rows, v.shape[-1]), lse.reshape(items, heads, rows)
 
 
 def parts(q: T, k: T, ranges: T | None) -> list[tuple[slice, T | None, T]]:
@@ -110,21 +166,20 @@ def gradients_as_given(
     groups, keys = k.shape[1:3]
     shape = (items, groups, heads // groups, rows)
     parted = q.reshape(*shape, inner)
+    allowed = shown(ranges, shape, keys)
     plain = parted @ k[:, :, None].transpose(-1, -2) * scale
     positions = torch.arange(rows, device=q.device) + (keys - rows)
-    scores = scores_of(parted, k, slopes, scale, soft_cap, positions)
-    if ranges is not None:
-        allowed = allowed_of(ranges, keys).expand(items, heads, rows, keys).reshape(*shape, keys)
-        scores = scores.masked_fill(~allowed, float("-inf"))
+    scores = scores_of(parted, k, slopes, scale, soft_cap, positions, allowed)
     weights = (scores - lse.to(wide).reshape(*shape, 1)).exp()
     rest = (g * out).sum(-1) - (0 if lse_gradient is None else lse_gradient.to(wide))
     rest, g = rest.reshape(*shape, 1), g.reshape(*shape, v.shape[3])
     slope = weights * (g @ v[:, :, None].transpose(-1, -2) - rest)
     if soft_cap:
         slope = slope * (1 - torch.tanh(plain / soft_cap) ** 2)
-    dq = (slope @ k[:, :, None] * scale).reshape(q.shape)
-    dk = (slope.transpose(-1, -2) @ parted * scale).sum(2)
-    dv = (weights.transpose(-1, -2) @ g).sum(2)
+    turned = None if allowed is None else allowed.transpose(-1, -2)
+    dq = (seen_only(slope, k[:, :, None], allowed) * scale).reshape(q.shape)
+    dk = (seen_only(slope.transpose(-1, -2), parted, turned) * scale).sum(2)
+    dv = seen_only(weights.transpose(-1, -2), g, turned).sum(2)
     if sinks is None:
         return dq, dk, dv, q.new_empty(0)
     own = (sinks.to(wide).reshape(1, *shape[1:3], 1) - lse.to(wide).reshape(shape)).exp()

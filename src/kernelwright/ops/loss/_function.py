@@ -1,5 +1,6 @@
 """The public function, and how its gradient is taken."""
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -110,4 +111,4 @@ def linear_cross_entropy(
         found = _Reduced.apply(x, weight, target, bias, scale, *settings)  # type: ignore[no-untyped-call]  # torch has no types for it
     else:
         found = (losses(x, weight, target, bias, *settings) * scale).sum()
-    return found
+    return found if len(target) or reduction == "sum" else found + math.nan  # torch's mean of no rows

@@ -16,7 +16,19 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, Tuning, by_reference, checked, cpu_only, matrix, refuse, remembered, told
+from .._core import (
+    Kernel,
+    Op,
+    Tuning,
+    by_reference,
+    checked,
+    cpu_only,
+    matrix,
+    opaque,
+    refuse,
+    remembered,
+    told,
+)
 from . import reference
 from ._packed import Experts, check_chosen, pack, pack_groups
 from ._quantized import QuantizedExperts, quantize, quantized_experts
@@ -167,10 +179,33 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
     ctx.save_for_backward(*inputs)
 
 
+def _gradients(x: T, ups: T, downs: T, weights: T, ids: T, slope: T, wanted: list[bool]) -> list[T]:
+    """Differentiate the reference; its experts have the tokens of the same plan. What is not wanted is empty."""
+    given = x, ups, downs, weights
+    found = by_reference(reference.experts, given, (ids,), wanted, slope)
+    return [one.new_empty(0) if by is None else by for one, by in zip(given, found, strict=True)]
+
+
+def _empty_gradients(*given: Any) -> list[T]:
+    pairs = zip(given[:4], given[-1], strict=True)
+    return [torch.empty_like(one) if need else one.new_empty(0) for one, need in pairs]
+
+
+_opaque_gradients = opaque(
+    "moe_experts_gradients(Tensor x, Tensor ups, Tensor downs, Tensor weights, Tensor ids, Tensor slope, "
+    "bool[] wanted) -> Tensor[]",
+    _gradients,
+    _empty_gradients,
+)
+
+
 def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
-    """Differentiate the reference; its experts have the tokens of the same plan."""
     *given, ids = ctx.saved_tensors
-    return *by_reference(reference.experts, given, (ids,), ctx.needs_input_grad[:4], gradient), None
+    wanted = ctx.needs_input_grad[:4]
+    if torch.is_grad_enabled():  # gradients of gradients are asked for
+        return *by_reference(reference.experts, given, (ids,), wanted, gradient), None
+    found = _opaque_gradients(*given, ids, gradient, list(wanted))
+    return *(one if need else None for one, need in zip(found, wanted, strict=True)), None
 
 
 def _keep_gate(ctx: Any, inputs: tuple[Any, ...], output: tuple[T, T]) -> None:

@@ -70,6 +70,15 @@ template <class T> struct Heads {
   KW_INLINE T* at(int64_t b, int64_t h, int64_t i) const { return data + b * item + h * head + i * row; }
 };
 
+template <class T> bool all_finite(const Heads<const T>& x, int64_t b, int64_t h, int64_t rows, int64_t columns) {
+  F zeros{};
+  for (int64_t i = 0; i < rows; ++i)
+    over_lanes(columns, [&](int64_t e, auto lanes) KW_INLINED {
+      zeros += keep(lanes, load(x.at(b, h, i) + e, lanes), F{}) * 0.0f;
+    });
+  return all(zeros == 0.0f, Full{});
+}
+
 struct FlashShape {
   int64_t batch, heads, groups, rows, keys, inner, columns;
   int64_t each() const { return heads / groups; }          // heads of a group
@@ -354,15 +363,6 @@ template <class T, bool plain> struct Flash {
     lse[(b * s.heads + row.head) * s.rows + row.row] = dead ? -kInf : row.state.top * kLn2 + std::log(row.state.total);
   }
 
-  bool all_finite(int64_t b, int64_t g) const {
-    F zeros{};
-    for (int64_t n = 0; n < s.keys; ++n)
-      over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
-        zeros += keep(lanes, load(v.at(b, g, n) + e, lanes), F{}) * 0.0f;
-      });
-    return all(zeros == 0.0f, Full{});
-  }
-
   // Tasks do not depend on the number of threads, and so neither do results.
   void run() const {
     const int64_t items = s.batch * s.groups, rows = s.each() * s.rows;
@@ -375,7 +375,7 @@ template <class T, bool plain> struct Flash {
     {
       if (ranges.data) {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < items; ++i) strict[i] = !all_finite(i / s.groups, i % s.groups);
+        for (int64_t i = 0; i < items; ++i) strict[i] = !all_finite(v, i / s.groups, i % s.groups, s.keys, s.columns);
       }
       Room room(*this, (tiles + blocks - 1) / blocks * R);
 #pragma omp for schedule(dynamic, 1)

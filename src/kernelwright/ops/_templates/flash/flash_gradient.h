@@ -37,6 +37,7 @@ template <class T, bool plain> struct FlashGradient {
     alignas(64) float lse[kRows], level[kRows];
     alignas(64) uint32_t bits[kMost / kPanel][kRows];
     uint32_t any[kMost / kPanel], every[kMost / kPanel];
+    bool strict = false;
     Room(const FlashShape& s, int64_t block)
         : depth(s.depth()), width(s.width()), k(block * depth), v(block * width), q(kRows * depth), g(kRows * width),
           q_panels(kRows * depth), g_panels(kRows * width), turned(kRows * kKeysApart),
@@ -160,6 +161,30 @@ template <class T, bool plain> struct FlashGradient {
       }
   }
 
+  // The last three products, over the pairs alone that are seen: what is hidden may be infinite or NaN.
+  void seen_products(Room& room, int64_t rows, int64_t begin, int64_t end, int64_t row) const {
+    const auto add = [](float by, const A* from, int64_t count, float* to) KW_INLINED {
+      for (int64_t d = 0; d < count; ++d) to[d] += by * to_scalar(from[d]);
+    };
+    for (int64_t n = begin; n < end; ++n)
+      for (int64_t r = 0; r < rows; ++r) {
+        if (!(room.bits[n / kPanel][r] >> (n % kPanel) & 1)) continue;
+        const float slope = room.scores.data[n * kRowsApart + r];
+        const float weight = kNarrow ? to_scalar(room.narrow_weights.data[n * kRowsApart + r]) : room.weights.data[n * kRowsApart + r];
+        add(weight, room.g.data + r * room.width, room.width, room.dv.data + n * room.width);
+        add(slope, room.q.data + r * room.depth, room.depth, room.dk.data + n * room.depth);
+        add(slope, room.k.data + n * room.depth, room.depth, room.dq.data + (row + r) * room.depth);
+      }
+  }
+
+  // Whether a number of an item that the mask may hide is none, which a product with a weight of zero would show.
+  bool has_odd(int64_t b, int64_t g) const {
+    bool finite = !ranges.data || all_finite(k, b, g, s.keys, s.inner);
+    for (int64_t h = g * s.each(); ranges.data && h < (g + 1) * s.each(); ++h)
+      finite = finite && all_finite(q, b, h, s.rows, s.inner) && all_finite(gradient, b, h, s.rows, s.columns);
+    return !finite;
+  }
+
   // Keys begin to end of a block, and some rows.
   void products(Room& room, int64_t h, int64_t i, int64_t rows, int64_t first, int64_t begin, int64_t end, int64_t row) const {
     const int64_t keys = end - begin;
@@ -168,6 +193,7 @@ template <class T, bool plain> struct FlashGradient {
     against_panels(keys, own, room.depth, room.q_panels.data, rows, weights);
     against_panels(keys, room.v.data + begin * room.width, room.width, room.g_panels.data, rows, scores);
     weigh(room, h, i, rows, first, begin, end);
+    if (room.strict) return seen_products(room, rows, begin, end, row);
     const A *given = room.narrow_weights.data + begin * kRowsApart, *slopes = room.narrow_scores.data + begin * kRowsApart;
     if constexpr (!kNarrow) given = weights, slopes = scores;
     multiply(keys, given, kRowsApart, room.g.data, room.width, rows, room.dv.data + begin * room.width);
@@ -221,6 +247,7 @@ template <class T, bool plain> struct FlashGradient {
       for (int64_t item = 0; item < items; ++item) {
         const int64_t b = item / s.groups, g = item % s.groups, rows = s.each() * s.rows;
         std::fill_n(room.dq.data, rows * room.depth, 0.0f);
+        room.strict = has_odd(b, g);
         for (int64_t first = 0; first < s.keys; first += block_of) block(room, b, g, first, std::min(block_of, s.keys - first));
         for (int64_t r = 0; r < rows; ++r)
           over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
