@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from kernelwright.records import CheckStatus, DecisionStatus, Finding, Interval
+from kernelwright.records import CheckStatus, Decision, DecisionStatus, Finding, Interval, WorkloadDecision
 from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Trial
+from kernelwright.search.session._limit import at_limit
 from kernelwright.search.session._session import best_of
 from kernelwright.store import Store
 from kernelwright.testing import (
@@ -73,6 +74,21 @@ def test_a_search_ends_where_the_best_time_is_at_the_limit(store, bound_us, scre
     assert len(rig.judge.screened) == screened and rig.outcome.accepted
     said = [data["message"] for event, data in rig.events if event == "limit"]
     assert said == ["at the limit: a kernel takes 1.11 times what is attainable on n=4"] * (screened == 1)
+
+
+def test_a_time_that_is_short_by_luck_is_not_at_the_limit():
+    """The native op takes 100 us and once 50, next to kernels as fast as it is; 48 are attainable."""
+
+    def decision(native_us):
+        one = WorkloadDecision(
+            workload="w", speedup=Interval(median=1.0), time_us=native_us, baseline_us=native_us, baseline="eager",
+            bound_us=48.0,
+        )  # fmt: skip
+        return Decision(candidate="k", status=DecisionStatus.INCONCLUSIVE, reason="", workloads=(one,))
+
+    assert at_limit([decision(100.0), decision(50.0), decision(101.0)], ["w"]) is None
+    assert at_limit([decision(50.0), decision(51.0)], ["w"])
+    assert at_limit([decision(50.0)], ["w", "v"]) is None, "nothing is known of the other"
 
 
 def test_a_kernel_that_is_wrong_in_full_ends_no_search(store):
