@@ -209,7 +209,12 @@ class PlantedJudge:
             speedup=_speedup(time_us),
             workloads=tuple(
                 WorkloadDecision(
-                    workload=name, speedup=_speedup(t), time_us=t, baseline_us=BASELINE_US, baseline="eager"
+                    workload=name,
+                    speedup=_speedup(t),
+                    time_us=t,
+                    baseline_us=BASELINE_US,
+                    baseline="eager",
+                    bound_us=self._bound_us,
                 )
                 for name, t in times.items()
             ),

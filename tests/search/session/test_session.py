@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from kernelwright.records import CheckStatus, DecisionStatus, Finding, Interval
+from kernelwright.records import CheckStatus, Decision, DecisionStatus, Finding, Interval, WorkloadDecision
 from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Trial
+from kernelwright.search.session._limit import at_limit
 from kernelwright.search.session._session import best_of
 from kernelwright.store import Store
 from kernelwright.testing import (
@@ -58,6 +59,52 @@ def test_moves_on_from_a_template_at_its_bound(store):
     rig.go()
     assert len(rig.outcome.evaluations) <= 2
     assert rig.outcome.stopped_by == "nothing left to try"
+
+
+def timed(time_us, **fault):
+    return planted_candidate({"n=4": time_us}, **fault)
+
+
+@pytest.mark.parametrize(("bound_us", "screened"), [(45.1, 1), (44.0, 3), (70.0, 3)])
+def test_a_search_ends_where_the_best_time_is_at_the_limit(store, bound_us, screened):
+    """From 0.9 of what is attainable on; a bound that is far above a time is wrong, and ends nothing."""
+    others = [timed(float(time_us)) for time_us in (50, 60, 70)]
+    rig = Rig(store, others, judge=PlantedJudge(bound_us=bound_us), evaluations=3)
+    rig.go()
+    assert len(rig.judge.screened) == screened and rig.outcome.accepted
+    said = [data["message"] for event, data in rig.events if event == "limit"]
+    assert said == ["at the limit: a kernel takes 1.11 times what is attainable on n=4"] * (screened == 1)
+
+
+def test_a_time_that_is_short_by_luck_is_not_at_the_limit():
+    """The native op takes 100 us and once 50, next to kernels as fast as it is; 48 are attainable."""
+
+    def decision(native_us):
+        one = WorkloadDecision(
+            workload="w", speedup=Interval(median=1.0), time_us=native_us, baseline_us=native_us, baseline="eager",
+            bound_us=48.0,
+        )  # fmt: skip
+        return Decision(candidate="k", status=DecisionStatus.INCONCLUSIVE, reason="", workloads=(one,))
+
+    assert at_limit([decision(100.0), decision(50.0), decision(101.0)], ["w"]) is None
+    assert at_limit([decision(50.0), decision(51.0)], ["w"])
+    assert at_limit([decision(50.0)], ["w", "v"]) is None, "nothing is known of the other"
+
+
+def test_a_kernel_that_is_wrong_in_full_ends_no_search(store):
+    """What passes a screening and reaches the limit is verified in full before the search ends with it."""
+    candidates = [timed(50.0, fault="vet"), timed(60.0), timed(70.0)]
+    rig = Rig(store, candidates, judge=PlantedJudge(bound_us=49.0), evaluations=3)
+    rig.go()
+    assert len(rig.judge.screened) == 3 and rig.outcome.stopped_by != "the device's limit"
+
+
+def test_a_native_op_at_the_limit_ends_a_search_and_is_told(store):
+    judge = PlantedJudge(bound_us=95.0)
+    rig = Rig(store, [timed(130.0), timed(120.0)], judge=judge, evaluations=2)
+    rig.go()
+    assert (len(rig.judge.screened), rig.outcome.stopped_by) == (1, "the device's limit")
+    assert rig.result.reason.endswith("; at the limit: eager takes 1.05 times what is attainable on n=4")
 
 
 def test_the_result_says_why_nothing_better_came_of_it(store):

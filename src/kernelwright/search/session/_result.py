@@ -305,7 +305,8 @@ def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
         return "; ".join((_of_executed(outcome.best, outcome.evaluations), *dict.fromkeys(cut)))
     if outcome.best is not None:
         unfinished = cut if outcome.best.stage != "full" else ()
-        return "; ".join((_reason(outcome.best.decision.reason), *dict.fromkeys(unfinished)))
+        limit = [outcome.limit] if outcome.limit else []
+        return "; ".join((_reason(outcome.best.decision.reason), *dict.fromkeys(unfinished), *limit))
     words = "; ".join(dict.fromkeys(said)) or f"stopped by {outcome.stopped_by}"
     return f"nothing was evaluated: {words}"
 

@@ -16,6 +16,7 @@ from ..proposals._builder import Builder
 from ..proposals._remote_builder import RemoteBuilder
 from ..proposals._scheduler import Scheduler, Trial
 from ..run._budget import Meter
+from ._limit import AT_LIMIT, at_limit
 
 Say = Callable[..., None]
 """`emit(event, **data)`: report an event."""
@@ -43,6 +44,8 @@ class Outcome:
     """Failures by kind."""
     workloads: tuple[str, ...] = ()
     """Names of the search workloads."""
+    limit: str = ""
+    """That the device allows no more, where the search ended with that."""
     interrupt: KeyboardInterrupt | None = None
     """What interrupted it, to be raised again once the results are stored."""
 
@@ -90,6 +93,7 @@ class Session:
         self._reference_us = 0.0
         self._stopped_by = ""
         self._told = 0
+        self._limit_reached = ""
         known = evaluator.evaluations.values()
         self._best = best_of(tuple(known), evaluator.workloads)
         self._meter.promising = any(_promises(e, evaluator.workloads) for e in known)
@@ -113,11 +117,12 @@ class Session:
     def outcome(self) -> Outcome:
         """Return the outcome so far."""
         evaluations = tuple(self._evaluator.evaluations.values())
-        return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
+        outcome = Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
+        return replace(outcome, limit=self._limit_reached)
 
     def _explore(self) -> None:
         self._meter.explore()
-        while True:
+        while not self._at_limit():
             while self._builder.hungry and not self._over():
                 trial = self._scheduler.ask(idle=not len(self._builder))
                 if trial is None:
@@ -128,7 +133,23 @@ class Session:
             if self._builder.building and not self._told:
                 self._evaluator.precompute()
             self._evaluate()
-        self._stopped_by = self._meter.over(reserve=True) or "nothing left to try"
+        if self._limit_reached:
+            self._say("limit", message=self._limit_reached)
+        ended = AT_LIMIT if self._limit_reached else self._meter.over(reserve=True)
+        self._stopped_by = ended or "nothing left to try"
+
+    def _at_limit(self) -> bool:
+        """Return whether the device allows no more; kernels on whose times that stands are verified in full first."""
+        known, verified = self._evaluator.evaluations, set[str]()
+        while found := at_limit((e.decision for e in known.values()), self._evaluator.workloads):
+            unproven = [known[key].candidate for key in found.kernels if key not in verified]
+            if not unproven:
+                self._limit_reached = found.message
+                return True
+            for candidate in unproven:
+                verified.add(candidate.key)
+                self._evaluator.vet(candidate, self._builder.build(candidate))
+        return False
 
     def _over(self) -> bool:
         """Return whether the budget ends with the trials already being built."""
