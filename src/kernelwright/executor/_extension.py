@@ -103,8 +103,8 @@ def reason(output: str) -> str:
     Example:
         >>> reason("cuda_sources:4:10: fatal error: cublas_v2.h: No such file or directory")
         'cublas_v2.h, which cuda_sources:4 includes, is not here, nor is its library'
-        >>> reason("cuda_sources(7): error: class \"at::Tensor\" has no member \"erfinv\"\\n  x.erfinv();")
-        'cuda_sources(7): error: class "at::Tensor" has no member "erfinv"; the executor\'s torch is a small one'
+        >>> reason("cuda_sources(7): error: identifier f is undefined")
+        "cuda_sources(7): error: identifier f is undefined; the executor's torch is a small one"
     """
     absent = _ABSENT.search(output)
     if absent:

@@ -86,7 +86,7 @@ def _signature(line: str) -> tuple[str, inspect.Signature | None]:
     """Read a function's name and, where the extension gives them, its arguments' names and defaults.
 
     Example:
-        >>> _signature("scale\tx\ta=0.5")
+        >>> _signature("\\t".join(["scale", "x", "a=0.5"]))
         ('scale', <Signature (x, a=0.5)>)
         >>> _signature("scale")
         ('scale', None)
