@@ -3,7 +3,9 @@
 import io
 import itertools
 import math
+import sys
 from contextlib import redirect_stderr
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -271,6 +273,16 @@ def test_a_stream_is_learnt_batch_by_batch(blobs):
     for first in range(0, 400, 40):
         model.partial_fit(x[first : first + 40])
     assert torch.equal(partition(model.predict(x)), partition(truth))
+
+
+def test_scikit_learn_is_told_what_it_asks_of_an_estimator(monkeypatch):
+    names = ("Tags", "TargetTags", "TransformerTags", "InputTags")
+    monkeypatch.setitem(sys.modules, "sklearn", ModuleType("sklearn"))
+    monkeypatch.setitem(
+        sys.modules, "sklearn.utils", SimpleNamespace(**dict.fromkeys(names, SimpleNamespace))
+    )
+    tags = KMeans(2).__sklearn_tags__()
+    assert tags.estimator_type == "clusterer" and not tags.target_tags.required
 
 
 def test_parameters_are_those_of_a_scikit_learn_estimator():

@@ -253,17 +253,18 @@ def hgt(
         [[0.0], [0.0], [2.0]]
     """
     _check_hgt(query, key, value, graph, key_weight, value_weight, prior)
-    heads, width = query.shape[1:]
-    sources = graph.sources
+    width, sources = query.shape[2], graph.sources
     scaled = key_weight * (prior / width**0.5)[:, :, None, None]
     keys = _products_of_heads(key.transpose(0, 1).index_select(1, sources.node), sources, scaled)
     values = _products_of_heads(value.transpose(0, 1).index_select(1, sources.node), sources, value_weight)
     queries = query.transpose(0, 1).contiguous()
-    scores = torch.stack([entries(graph.first, sources.pair, queries[h], keys[h]) for h in range(heads)], 1)
+    # Heads are unbound, as the gradient of one that is indexed is as large as all.
+    pairs = zip(queries.unbind(), keys.unbind(), strict=True)
+    scores = torch.stack([entries(graph.first, sources.pair, q, k) for q, k in pairs], 1)
     weights = edge_softmax(graph.first, scores)
     each = [
-        multiplied(graph.first, sources.pair, w.contiguous(), values[h])
-        for h, w in enumerate(weights.unbind(1))
+        multiplied(graph.first, sources.pair, w.contiguous(), v)
+        for w, v in zip(weights.unbind(1), values.unbind(), strict=True)
     ]
     return torch.cat(each, 1)
 

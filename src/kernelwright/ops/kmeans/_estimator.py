@@ -1,5 +1,6 @@
 """Lloyd's algorithm as an estimator with scikit-learn's conventions."""
 
+import importlib
 import inspect
 import sys
 import warnings
@@ -160,6 +161,14 @@ class KMeans:
                 refuse(type(self).__name__, "parameter", repr(name), f"one of {', '.join(known)}")
             setattr(self, name, value)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks of an estimator in a pipeline: its kind, and what it takes."""
+        utils = importlib.import_module("sklearn.utils")  # whoever asks has it
+        return utils.Tags(
+            estimator_type="clusterer", target_tags=utils.TargetTags(required=False),
+            transformer_tags=utils.TransformerTags(preserves_dtype=[]), input_tags=utils.InputTags(),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.get_params().items())})"
