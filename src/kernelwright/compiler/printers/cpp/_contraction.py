@@ -191,9 +191,19 @@ class _Tiled:
         c = self.step
         if self.tiling.is_spread:
             return [f"  const float* const left = {self._spread()};  // transformed ahead"]
-        return factor(
-            self.program, "left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left
-        )
+        roles = {"item": c.batch, "row": c.rows, "inner": c.inner}
+        if self._lies_along_rows():
+            by_rows = factor(self.program, "left_of_rows", roles, "row", c.left)
+            return [*by_rows, "  const kw::OfRows left{left_of_rows};  // lanes run along rows"]
+        return factor(self.program, "left", roles, "inner", c.left)
+
+    def _lies_along_rows(self) -> bool:
+        """Tell whether the left factor lies side by side along its rows and not along what is summed: it is turned."""
+        c = self.step
+        if self.tiling.form not in {"panels", "direct", "dots"} or len(c.rows) != 1:
+            return False
+        along_inner = any(lies_along(c.left, axis.name) for axis in c.inner[-1:])
+        return lies_along(c.left, c.rows[0].name) and not along_inner
 
     def _spread(self) -> str:
         """Name the buffer of transformed weights: the left factor is what they come from, and nothing else."""

@@ -192,6 +192,14 @@ void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int
   }
 }
 
+// A left factor whose lanes run along rows, as it lies so: left(item, row, inner, lanes).
+template <class Function> struct OfRows {
+  Function function;
+};
+template <class Function> OfRows(Function) -> OfRows<Function>;
+template <class Left> constexpr bool is_of_rows = false;
+template <class Function> constexpr bool is_of_rows<OfRows<Function>> = true;
+
 // One task: `rows` rows from m on, `tiles` tiles of columns from `first` on, inner elements k0 to k1. The sums are
 // handed to put(sums, m, n, lanes) while the last tile of them is in the first cache.
 template <class T> struct Task {
@@ -211,7 +219,19 @@ template <class T> struct Task {
   int64_t width(int64_t tile) const { return std::min(T::columns, s.run - tile % tiles_of_run() * T::columns); }
 
   template <class Left> void pack_rows(Left left, int64_t b, int64_t m, int64_t rows, int64_t k, int64_t depth) {
-    for (int64_t r = 0; r < rows; ++r)
+    if constexpr (is_of_rows<Left>)
+      for (int64_t i = 0; i < depth; i += W)
+        for (int64_t r = 0; r < rows; r += W) {
+          F v[W];
+          const auto read = [&](auto lanes) KW_INLINED {
+            for (int j = 0; j < W; ++j) v[j] = i + j < depth ? left.function(b, m + r, k + i + j, lanes) : F{};
+          };
+          if (rows - r >= W) read(Full{});
+          else read(Part{static_cast<int>(rows - r)});
+          transpose_lanes(v);
+          for (int j = 0; j < W && r + j < rows; ++j) store(a.data + (r + j) * kApart + i, v[j], Full{});
+        }
+    else for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < depth; i += W) {
         A* to = a.data + r * kApart + i;
         if (depth - i >= W) store(to, left(b, m + r, k + i, Full{}), Full{});
