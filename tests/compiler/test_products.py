@@ -73,6 +73,14 @@ def program_of(case, tiling, name="product"):
     return graph, dataclasses.replace(program, name=name)
 
 
+@pytest.mark.parametrize(("case", "of_rows"), [("turned", True), ("bias", False), ("batched", False)])
+def test_a_left_factor_that_lies_along_its_rows_is_read_so(case, of_rows):
+    """Rows of it would be gathered, element by element, once for every group of columns."""
+    for tiling in ("panels", "direct", "dots"):
+        text = cpp.source(program_of(case, TILINGS[tiling])[1])
+        assert ("kw::OfRows left" in text) == of_rows
+
+
 def built(programs, *flags):
     """Compile programs as one file, each in a namespace of its own; returns the loaded library."""
     first = cpp.source(next(iter(programs.values()))[1])

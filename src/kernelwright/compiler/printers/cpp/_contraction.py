@@ -50,10 +50,24 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
 
 
 def register_tiles(step: Contraction, program: Program) -> list[str]:
-    """Name the instances of `kw::RegisterTiles` that a product of packed weights calls."""
-    if step.tiling.form != "packed" or step.weights or step.image:
+    """Name the instances of `kw::RegisterTiles` that a product of packed weights, or an attention, calls."""
+    form, weights = step.tiling.form, step.weights
+    if form == "online" and weights:
+        pairs = is_of_pairs(program, weights.query, weights.key, step.right)
+        return shared_tiles(PAIRS if pairs else "float")
+    if form != "packed" or weights or step.image:
         return []
     return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).register_tiles()
+
+
+def shared_tiles(multiplied: str) -> list[str]:
+    """Name the tiles of attention, which are those of most products."""
+    return _named("kw::Packed<0, 2, 1>", multiplied, multiplied)
+
+
+def _named(tiles: str, right: str, left: str) -> list[str]:
+    """Name tiles, and those of twice the columns that one or two rows may take."""
+    return [f"kw::RegisterTiles<{each}, {right}, {left}>" for each in (tiles, f"kw::Wider<{tiles}>")]
 
 
 def _is_short(step: Contraction) -> bool:
@@ -111,15 +125,16 @@ class _Tiled:
         ]  # fmt: skip
 
     def register_tiles(self) -> list[str]:
-        """Name the tiles of packed weights, and those of twice the columns that one or two rows may take."""
+        """Name the tiles of packed weights."""
         if self.panels is None:
             return []
         weights = STORED[self.program.buffer(self.panels.buffer).dtype]
         left = f"kw::InPlace<{STORED[self.in_place.dtype]}>" if self.in_place else "void"
-        tiles, types = self._packed(), f"{weights}, kw::Factor<{left}, {weights}>"
-        two = self.panels.members == 2 or self.tiling.vectors == 2
-        named = [tiles, f"kw::Wider<{tiles}>"] if two else [tiles]
-        return [f"kw::RegisterTiles<{each}, {types}>" for each in named]
+        named = _named(
+            self._packed(), weights, weights if weights == "float" else f"kw::Factor<{left}, {weights}>"
+        )
+        widened = self.panels.members == 2 or self.tiling.vectors == 2
+        return named if widened else named[:1]
 
     def _packed(self, *block: int) -> str:
         """Return the type of tiles of packed weights, given the rows of a block."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from ...tile import Program, Step, products
-from ._contraction import register_tiles
+from ...tile import Kernel, Program, Step, products
+from ._contraction import register_tiles, shared_tiles
 
 _HEADERS = ("tiles.h", "micro_kernel.h", "contraction.h", "register_tiles.h")
 _TELLING = re.compile(r"\d+|\b[a-z]\w*\b(?!::)")
@@ -13,7 +13,10 @@ _TELLING = re.compile(r"\d+|\b[a-z]\w*\b(?!::)")
 
 def tiles_of(steps: Iterable[Step], program: Program) -> list[list[str]]:
     """Return the instances of `kw::RegisterTiles` that some kernels call, those of one product together."""
+    steps = list(steps)
     named = {tuple(register_tiles(step, program)) for step in products(steps)}
+    if any(isinstance(step, Kernel) and step.gradients for step in steps):
+        named.add(tuple(shared_tiles("float")))
     return [list(types) for types in sorted(named) if types]
 
 

@@ -108,7 +108,8 @@ KW_INLINE float exponentials(Softmax& state, float* scores, A* weights, int64_t 
 // kMostKeys: of a block; a tile's scores stay in the first cache. A: what queries, keys, values and weights are multiplied as.
 template <Along along_, bool safe, int64_t kMostKeys, class A, class Query, class Key, class Value, class Score, class Masked, class Finish>
 struct Attention {
-  static constexpr int R = kTileRows;
+  using Tiles = RegisterTiles<Packed<0, 2>, A, A>;
+  static constexpr int R = Packed<0, 2>::rows;
   static constexpr int64_t kPanel = 2 * W;  // keys, and columns, of a register tile
   static constexpr int64_t kScoreRow = kMostKeys + W;  // from a row to the next: not at the same places in the cache
   static constexpr bool kSkips = !std::is_same_v<Masked, Unmasked>;
@@ -177,9 +178,8 @@ struct Attention {
       pack(room, b, first, p);
       float* to = room.scores.data + (p - panel) * kPanel;
       for (int64_t d = 0; d < s.inner || d == 0; d += kChain)
-        packed_rows<R, 2>(count, room.queries.data + row * query_row() + d, query_row(),
-                          room.keys.data + p * kPanel * depth() + d * kPanel, kPanel, W, std::min(kChain, s.inner - d),
-                          to, kScoreRow, d != 0, Full{});
+        Tiles::whole(room.queries.data + row * query_row() + d, query_row(), room.keys.data + p * kPanel * depth() + d * kPanel,
+                     kPanel, W, std::min(kChain, s.inner - d), to, kScoreRow, d != 0, Full{}, {}, count);
     }
     for (int64_t r = 0; r < count; ++r) {
       const float shrunk = weigh(room.states[row + r], room.scores.data + r * kScoreRow, room.weights() + r * kScoreRow, keys, b,
@@ -192,9 +192,9 @@ struct Attention {
     float* sums = room.sums.data + row * value_row();
     int64_t e = 0;
     for (; e + kPanel <= value_row(); e += kPanel)
-      packed_rows<R, 2>(count, room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
+      Tiles::whole(room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{}, {}, count);
     if (e < value_row())
-      packed_rows<R, 1>(count, room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, Full{});
+      Tiles::narrow(room.weights(), kScoreRow, values + e, value_row(), W, keys, sums + e, value_row(), true, part_of(Full{}), {}, count);
   }
 
   bool skipped(int64_t b, int64_t m, int64_t end_m, int64_t n, bool finite) const {

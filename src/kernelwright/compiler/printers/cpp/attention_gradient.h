@@ -33,7 +33,8 @@ constexpr int64_t kLeastTile = 4 * kTileRows, kMostTile = 8 * kTileRows;  // row
 template <bool safe, class Query, class Key, class Slope, class Value, class Score, class Through, class Masked, class OfOut,
           class ValueRows, class OfQuery, class KeyRows, class OfKey, class QueryRows, class OfValue, class SlopeRows>
 struct AttentionGradient {
-  static constexpr int R = kTileRows;
+  using Tiles = RegisterTiles<Packed<0, 2>, float, float>;
+  static constexpr int R = Packed<0, 2>::rows;
   static constexpr int64_t kPanel = 2 * W;
   static constexpr bool kSkips = !std::is_same_v<Masked, Unmasked>;
   using Packing = Tiling<Form::kPanels, Along::kInner, R, 2, 256, 96>;
@@ -124,8 +125,9 @@ struct AttentionGradient {
     for (; p < end; ++p)
       for (int64_t r = 0; r < count; r += R)
         for (int64_t d = 0; d < inner || d == 0; d += kChain)
-          packed_rows<R, 2>(std::min<int64_t>(R, count - r), rows + r * (deep + W) + d, deep + W, panels + p * kPanel * deep + d * kPanel,
-                            kPanel, W, std::min(kChain, inner - d), to + r * score_row() + p * kPanel, score_row(), d != 0, Full{});
+          Tiles::whole(rows + r * (deep + W) + d, deep + W, panels + p * kPanel * deep + d * kPanel, kPanel, W,
+                       std::min(kChain, inner - d), to + r * score_row() + p * kPanel, score_row(), d != 0, Full{}, {},
+                       std::min<int64_t>(R, count - r));
   }
 
   // Sums over keys n to end of a tile's weights or changes times rows of `deep` elements.
@@ -135,9 +137,9 @@ struct AttentionGradient {
         const int64_t high = std::min<int64_t>(R, count - r);
         const float* from = factors + r * score_row() + n;
         if (e + kPanel <= deep)
-          packed_rows<R, 2>(high, from, score_row(), rows + n * deep + e, deep, W, end - n, to + r * deep + e, deep, false, Full{});
+          Tiles::whole(from, score_row(), rows + n * deep + e, deep, W, end - n, to + r * deep + e, deep, false, Full{}, {}, high);
         else
-          packed_rows<R, 1>(high, from, score_row(), rows + n * deep + e, deep, W, end - n, to + r * deep + e, deep, false, Full{});
+          Tiles::narrow(from, score_row(), rows + n * deep + e, deep, W, end - n, to + r * deep + e, deep, false, part_of(Full{}), {}, high);
       }
   }
 
@@ -145,8 +147,8 @@ struct AttentionGradient {
   void over_rows(const float* turned, int64_t wide, const float* factors, int64_t count, int64_t p, int64_t end, float* sums) const {
     for (; p < end; ++p)
       for (int64_t d = 0; d < wide; d += R)
-        packed_rows<R, 2>(std::min<int64_t>(R, wide - d), turned + d * kMostTile, kMostTile, factors + p * kPanel, score_row(), W, count,
-                          sums + d * across() + p * kPanel, across(), true, Full{});
+        Tiles::whole(turned + d * kMostTile, kMostTile, factors + p * kPanel, score_row(), W, count, sums + d * across() + p * kPanel,
+                     across(), true, Full{}, {}, std::min<int64_t>(R, wide - d));
   }
 
   // Weights of a tile for keys n to end, normalised; tells whether some row has none that is not masked.
