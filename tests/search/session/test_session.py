@@ -69,7 +69,7 @@ def timed(time_us, **fault):
 def test_a_search_ends_where_the_best_time_is_at_the_limit(store, bound_us, screened):
     """From 0.9 of what is attainable on; a bound that is far above a time is wrong, and ends nothing."""
     others = [timed(float(time_us)) for time_us in (50, 60, 70)]
-    rig = Rig(store, others, judge=PlantedJudge(bound_us=bound_us), evaluations=3)
+    rig = Rig(store, others, judge=PlantedJudge(bound_us=bound_us), minutes=5.0)
     rig.go()
     assert len(rig.judge.screened) == screened and rig.outcome.accepted
     said = [data["message"] for event, data in rig.events if event == "limit"]
@@ -94,17 +94,19 @@ def test_a_time_that_is_short_by_luck_is_not_at_the_limit():
 def test_a_kernel_that_is_wrong_in_full_ends_no_search(store):
     """What passes a screening and reaches the limit is verified in full before the search ends with it."""
     candidates = [timed(50.0, fault="vet"), timed(60.0), timed(70.0)]
-    rig = Rig(store, candidates, judge=PlantedJudge(bound_us=49.0), evaluations=3)
+    rig = Rig(store, candidates, judge=PlantedJudge(bound_us=49.0), minutes=5.0)
     rig.go()
     assert len(rig.judge.screened) == 3 and rig.outcome.stopped_by != "the device's limit"
 
 
 def test_a_native_op_at_the_limit_ends_a_search_and_is_told(store):
     judge = PlantedJudge(bound_us=95.0)
-    rig = Rig(store, [timed(130.0), timed(120.0)], judge=judge, evaluations=2)
+    rig = Rig(store, [timed(130.0), timed(120.0)], judge=judge, minutes=5.0)
     rig.go()
     assert (len(rig.judge.screened), rig.outcome.stopped_by) == (1, "the device's limit")
     assert rig.result.reason.endswith("; at the limit: eager takes 1.05 times what is attainable on n=4")
+    whole = Rig(store, [timed(140.0), timed(150.0)], judge=PlantedJudge(bound_us=95.0), evaluations=2)
+    assert whole.go().stopped_by == "evaluations", "so many were asked for"
 
 
 def test_the_result_says_why_nothing_better_came_of_it(store):

@@ -139,7 +139,12 @@ class Session:
         self._stopped_by = ended or "nothing left to try"
 
     def _at_limit(self) -> bool:
-        """Return whether the device allows no more; kernels on whose times that stands are verified in full first."""
+        """Return whether the device allows no more; kernels on whose times that stands are verified in full first.
+
+        A search that is to make so many evaluations makes them all, as it may be compared with others that do.
+        """
+        if self._meter.budget.evaluations is not None:
+            return False
         known, verified = self._evaluator.evaluations, set[str]()
         while found := at_limit((e.decision for e in known.values()), self._evaluator.workloads):
             unproven = [known[key].candidate for key in found.kernels if key not in verified]
