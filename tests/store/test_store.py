@@ -135,10 +135,18 @@ def test_lookup_across_runs_unless_anything_changed(store):
         assert store.lookup(key_of(candidate, second, **change)) is None
 
 
-def test_unknown_is_asked_again_and_then_replaced(store):
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (DecisionStatus.UNKNOWN, "as planted"),
+        (DecisionStatus.REJECTED, "correct: on a hidden workload: timeout: no answer to call within 10 s"),
+    ],
+)
+def test_what_may_come_out_otherwise_is_asked_again_and_then_replaced(store, status, reason):
+    """Nothing was decided, or a worker was late, as it may be on a busy machine."""
     run, candidate = new_run(store), planted_candidate(50.0)
     known = evaluate(candidate)
-    decision = known.decision.model_copy(update={"status": DecisionStatus.UNKNOWN})
+    decision = known.decision.model_copy(update={"status": status, "reason": reason})
     unknown = known.model_copy(update={"decision": decision})
     store.save_evaluation(run.id, key_of(candidate, run), unknown, elapsed_s=1.0)
     assert store.lookup(key_of(candidate, run)) is None

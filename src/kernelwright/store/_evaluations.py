@@ -16,6 +16,8 @@ _WIDENED = (
     "AND json_extract(evaluations.record, '$.stages_s.sizes') IS NULL"
 )
 """The new one has looked at other sizes, and the old one has not."""
+_OPEN = "(status = 'unknown' OR json_extract(record, '$.decision.reason') LIKE '%: timeout: %')"
+"""It may come out otherwise: nothing was decided, or a worker gave no answer in time, perhaps on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,18 @@ def _save_evaluation(
         "INSERT INTO evaluations (candidate, task, device, toolchain, harness, stage, status, time_us, "
         f"record, timing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT {_NAME} DO UPDATE SET "
         "status = excluded.status, time_us = excluded.time_us, record = excluded.record, "
-        f"timing = excluded.timing WHERE status = 'unknown' OR ({_WIDENED})",
+        f"timing = excluded.timing WHERE {_OPEN} OR ({_WIDENED})",
         (*name, evaluation.decision.status, evaluation.decision.time_us, json.dumps(record), timing),
     )
     return name
 
 
 def lookup(database: Database, blobs: Blobs, key: EvaluationKey) -> Evaluation | None:
-    """Return the evaluation under the key from the run that went furthest; `unknown` ones do not count."""
+    """Return the evaluation under the key from the run that went furthest; those that may come out otherwise do not count."""
     rows = database.read(
         "SELECT e.*, c.blob AS blob, 1 AS cached FROM evaluations e JOIN candidates c ON c.key = e.candidate "
         "WHERE (e.candidate, e.task, e.device, e.toolchain, e.harness) = (?, ?, ?, ?, ?) "
-        f"AND e.status != 'unknown' ORDER BY {_FURTHEST} DESC LIMIT 1",
+        f"AND NOT {_OPEN} ORDER BY {_FURTHEST} DESC LIMIT 1",
         (key.candidate, key.task, key.device, key.toolchain, key.harness),
     )
     return _restore(blobs, rows[0]) if rows else None
