@@ -88,7 +88,7 @@ def _save_evaluation(
 
 
 def lookup(database: Database, blobs: Blobs, key: EvaluationKey) -> Evaluation | None:
-    """Return the evaluation under the key from the run that went furthest; those that may come out otherwise do not count."""
+    """Return the evaluation under the key from the run that went furthest, unless it may come out otherwise."""
     rows = database.read(
         "SELECT e.*, c.blob AS blob, 1 AS cached FROM evaluations e JOIN candidates c ON c.key = e.candidate "
         "WHERE (e.candidate, e.task, e.device, e.toolchain, e.harness) = (?, ?, ?, ?, ?) "
