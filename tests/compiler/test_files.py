@@ -81,17 +81,27 @@ def test_versions_for_known_sizes_are_called_from_another_file(tmp_path, monkeyp
     assert torch.allclose(result_of(candidate, [x], tuple(x.shape)), x.softmax(-1), atol=1e-6)
 
 
-def test_tiles_of_packed_weights_are_compiled_once_for_all_kernels(tmp_path):
-    """Two programs of other sizes, and of other work after the product, share an object; theirs hold no tile."""
+SHARED = {
+    "pack": (F.linear, [((5, 21), (64, 21)), ((5, 40), (96, 40))], b"packed_tile", b"RegisterTiles"),
+    "convolve": (
+        lambda x, w: F.conv2d(x, w, padding=1), [((1, 3, 7, 9), (8, 3, 3, 3)), ((2, 5, 6, 20), (16, 5, 3, 3))],
+        b"pixel_tile", b"Convolving",
+    ),
+}  # fmt: skip
+"""Action → a function, its shapes in two programs; what only shared objects hold, and what all refer to."""
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_depends_on_no_kernel_is_compiled_once(tmp_path, name):
+    """Two programs of other sizes, and of other work after the product, share an object; their own hold no tile."""
+    function, sizes, held, named = SHARED[name]
     language = Cpp(Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)}))
-    for function, shapes in ((torch.relu, (64, 21)), (torch.tanh, (96, 40))):
-        graph = weighed(lambda x, w, after=function: after(F.linear(x, w)), [(5, shapes[1])], [shapes])
+    for after, (given, weight) in zip((torch.relu, torch.tanh), sizes, strict=True):
+        graph = weighed(lambda x, w, after=after: after(function(x, w)), [given], [weight])
         state = State(graph, graph)
-        state = taken(state, BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(state))))
+        state = taken(state, BY_NAME[name], next(iter(BY_NAME[name].sites(state))))
         candidate = cpp.render(state.program, state.graph)
         build = language.build(candidate.model_copy(update={"flags": (*candidate.flags, "-O1")}))
         assert build.status is BuildStatus.OK, build.diagnostics
-    files = list((tmp_path / "builds" / "objects").glob("*/*.cpp"))
-    assert [f.name for f in files].count("register_tiles_0_2_1_float_float_float.cpp") == 1
-    objects = [f.with_name("unit.o").read_bytes() for f in files]
-    assert sum(b"RegisterTiles" in o for o in objects) == 3 and sum(b"packed_tile" in o for o in objects) == 1
+    objects = [o.read_bytes() for o in (tmp_path / "builds" / "objects").glob("*/unit.o")]
+    assert sum(named in o for o in objects) == 3 and sum(held in o for o in objects) == 1

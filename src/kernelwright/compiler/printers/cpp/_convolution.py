@@ -57,12 +57,23 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
     ]  # fmt: skip
     if t.form in _SQUARES:
         return _by_squares(c, program, [*read, *after])
+    near = "true" if {*image.strides[-2:]} == {1} else "false"
     return [
         "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
-        f"  using Tiles = kw::Direct<{', '.join(map(str, (_panel(c), len(phases), *(_shared(c) or _packed(c)))))}>;",
+        f"  using Tiles = {_direct(c)};",
         *_weights(c, program), *read, *after,
-        "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
+        f"  kw::convolve_directly<Tiles, {near}>(sizes, ranges, left, image, finish);",
     ]  # fmt: skip
+
+
+def convolving(c: Contraction) -> list[str]:
+    """Name what depends on no kernel in a direct convolution."""
+    return [f"kw::{name}<{_direct(c)}>" for name in ("Convolving", "Blocks")]
+
+
+def _direct(c: Contraction) -> str:
+    phases = len(c.tiling.phases) or 1
+    return f"kw::Direct<{', '.join(map(str, (_panel(c), phases, *(_shared(c) or _packed(c)))))}>"
 
 
 def _by_squares(c: Contraction, program: Program, functions: list[str]) -> list[str]:
@@ -174,4 +185,4 @@ def weights_in_panels(
     return name
 
 
-__all__ = ["PANEL", "convolution", "sizes_of", "space_of", "weights_in_panels"]
+__all__ = ["PANEL", "convolution", "convolving", "sizes_of", "space_of", "weights_in_panels"]

@@ -25,8 +25,8 @@ from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
 from ._gradients import gradients
 from ._memory import is_fixed, places_of
-from ._register_tiles import declarations, files_of, tiles_of
 from ._scalar import STORED, size_text
+from ._shared import declarations, files_of, shared_by
 from ._statements import Body
 
 _FULL_FILE = 40_000
@@ -61,8 +61,8 @@ class Printer:
 
         Compilers work on them at the same time, and a schedule that changes one kernel has one file compiled again.
         """
-        apart, tiles = self._apart(), files_of(self._tiles(self.kernels))
-        if not apart and not tiles:
+        apart, common = self._apart(), files_of(self._common(self.kernels))
+        if not apart and not common:
             return {"kernel.cpp": self.text(title, entries)}
         others = [s for steps in apart for s in steps]
         declared = [line for s in others for line in (*self._template(s), f"{self._signature(s)};")]
@@ -76,7 +76,7 @@ class Printer:
                 *self._opening(f"{steps[0].name}{also} of {self.program.name}", steps, apart=True, shared=True),
                 *instances,
             ]  # fmt: skip
-        return {name: "\n".join(lines).rstrip() + "\n" for name, lines in (files | tiles).items()}
+        return {name: "\n".join(lines).rstrip() + "\n" for name, lines in (files | common).items()}
 
     @cached_property
     def kernels(self) -> list[Kernel | Contraction]:
@@ -103,8 +103,8 @@ class Printer:
                 group, size = [], 0
         return [*slow, *full]
 
-    def _tiles(self, steps: Sequence[Kernel | Contraction]) -> list[list[str]]:
-        return tiles_of(steps, self.program) if self.style.lanes else []
+    def _common(self, steps: Sequence[Kernel | Contraction]) -> list[list[str]]:
+        return shared_by(steps, self.program) if self.style.lanes else []
 
     def _is_slow(self, step: Kernel | Contraction) -> bool:
         return any(map(is_tiled, products([step]))) or (isinstance(step, Kernel) and bool(step.gradients))
@@ -142,7 +142,7 @@ class Printer:
         end = ["}  // namespace", ""]
         return [
             *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers(steps)),
-            "", *(declarations(self._tiles(steps)) if apart else ()),
+            "", *(declarations(self._common(steps)) if apart else ()),
             "namespace {", "", *constant, *((*end, *kernels) if shared else (*kernels, *end)),
         ]  # fmt: skip
 

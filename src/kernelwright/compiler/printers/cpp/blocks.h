@@ -37,53 +37,13 @@ template <class T> struct Blocks {
   bool flat;                       // vectors run through rows
   int64_t depth;                   // channels that are copied at once
 
-  explicit Blocks(const Convolution& c, int64_t threads) : c(c), images(1), size{1, 1, c.sizes[2]}, depth(c.channels) {
-    if (T::packs) depth = std::clamp<int64_t>(kPackedBytes / int64_t(sizeof(float)) / packed(), 1, depth);
-    const int64_t held = std::max<int64_t>(T::packs ? kAllSums / c.rows : kSumElements / T::panel, W * T::vectors);
-    size[2] = std::min(c.sizes[2], T::shares ? held / (2 * kSharedNarrow) / W * W : held);
-    settle();
-    for (int d = 1; d >= -1; --d) {  // rows, then slices, then images, while what a block holds fits the caches
-      if (d < 1 && (rolls(c) || (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1]))) break;
-      int64_t& here = d < 0 ? images : size[d];
-      const int64_t all = d < 0 ? c.images : c.sizes[d];
-      while (here < all) {
-        ++here;
-        settle();
-        if (vectors * W <= held && bytes() <= kImageBytes && (threads == 1 || tasks() >= 4 * threads)) continue;
-        --here;
-        break;
-      }
-      const int64_t blocks = (all + here - 1) / here;
-      here = (all + blocks - 1) / blocks;  // as large as each other
-    }
-    settle();
-  }
+  explicit Blocks(const Convolution& c, int64_t threads);
 
   // Elements of a channel that are packed for a tile.
   int64_t packed() const { return c.taps[0] * c.taps[1] * c.taps[2] * T::vectors * W; }
   int64_t bytes() const { return depth * channel * int64_t(sizeof(float)); }
-  int64_t tasks() const {
-    int64_t count = c.items * ((c.images + images - 1) / images);
-    for (int d = 0; d < 3; ++d) count *= (c.sizes[d] + size[d] - 1) / size[d];
-    return count;
-  }
-
-  void settle() {
-    for (int d = 0; d < 3; ++d) span[d] = (size[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
-    const int64_t whole = (size[2] + W - 1) / W * W;
-    row = whole;
-    for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
-    phase[0] += high() - size[1];
-    if (T::shares) phase[1] = (phase[1] + W - 1) / W * W;
-    slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
-    image = slice * span[0];
-    channel = (image * images + 15) / 16 * 16 + 16;
-    if (channel % 1024 == 0) channel += 16;
-    flat = !T::shares && size[2] == c.sizes[2] && size[1] > 1 &&
-           phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
-    if (flat) row = phase[1];
-    vectors = images * size[0] * each();
-  }
+  int64_t tasks() const;
+  void settle();
   // Rows of a tile that share what they load, and of a slice in whole tiles.
   int64_t tall() const { return !T::shares ? 1 : row / W < T::wide - 1 ? kSharedNarrow : kShared; }
   int64_t high() const { return (size[1] + tall() - 1) / tall() * tall(); }
@@ -101,26 +61,78 @@ template <class T> struct Blocks {
   }
   int64_t column(int64_t x) const { return x % c.strides[2] * phase[0] * phase[1] + x / c.strides[2]; }
 
-  std::vector<Tap> taps(const TapRange& range) const {
-    std::vector<Tap> found;
-    for (int64_t u = range.begin[0]; u < range.end[0]; ++u)
-      for (int64_t v = range.begin[1]; v < range.end[1]; ++v)
-        for (int64_t w = range.begin[2]; w < range.end[2]; ++w)
-          found.push_back({u * c.dilations[0] * slice + line(v * c.dilations[1]) + column(w * c.dilations[2]),
-                           ((u * c.taps[1] + v) * c.taps[2] + w) * T::panel});
-    return found;
-  }
-  std::vector<int64_t> starts() const {
-    std::vector<int64_t> found;
-    for (int64_t n = 0; n < images; ++n)
-      for (int64_t z = 0; z < size[0]; ++z) {
-        const int64_t base = n * image + z * c.strides[0] * slice;
-        for (int64_t v = 0; v < each(); ++v)
-          found.push_back(base + (flat ? v * W : v / (row / W) * phase[1] + v % (row / W) * W));
-      }
-    return found;
-  }
+  std::vector<Tap> taps(const TapRange& range) const;
+  std::vector<int64_t> starts() const;
 };
+
+// Out of the class: what is defined within is compiled wherever it could be inlined.
+template <class T>
+Blocks<T>::Blocks(const Convolution& c, int64_t threads)
+    : c(c), images(1), size{1, 1, c.sizes[2]}, depth(c.channels) {
+  if (T::packs) depth = std::clamp<int64_t>(kPackedBytes / int64_t(sizeof(float)) / packed(), 1, depth);
+  const int64_t held = std::max<int64_t>(T::packs ? kAllSums / c.rows : kSumElements / T::panel, W * T::vectors);
+  size[2] = std::min(c.sizes[2], T::shares ? held / (2 * kSharedNarrow) / W * W : held);
+  settle();
+  for (int d = 1; d >= -1; --d) {  // rows, then slices, then images, while what a block holds fits the caches
+    if (d < 1 && (rolls(c) || (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1]))) break;
+    int64_t& here = d < 0 ? images : size[d];
+    const int64_t all = d < 0 ? c.images : c.sizes[d];
+    while (here < all) {
+      ++here;
+      settle();
+      if (vectors * W <= held && bytes() <= kImageBytes && (threads == 1 || tasks() >= 4 * threads)) continue;
+      --here;
+      break;
+    }
+    const int64_t blocks = (all + here - 1) / here;
+    here = (all + blocks - 1) / blocks;  // as large as each other
+  }
+  settle();
+}
+
+template <class T> int64_t Blocks<T>::tasks() const {
+  int64_t count = c.items * ((c.images + images - 1) / images);
+  for (int d = 0; d < 3; ++d) count *= (c.sizes[d] + size[d] - 1) / size[d];
+  return count;
+}
+
+template <class T> void Blocks<T>::settle() {
+  for (int d = 0; d < 3; ++d) span[d] = (size[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+  const int64_t whole = (size[2] + W - 1) / W * W;
+  row = whole;
+  for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
+  phase[0] += high() - size[1];
+  if (T::shares) phase[1] = (phase[1] + W - 1) / W * W;
+  slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
+  image = slice * span[0];
+  channel = (image * images + 15) / 16 * 16 + 16;
+  if (channel % 1024 == 0) channel += 16;
+  flat = !T::shares && size[2] == c.sizes[2] && size[1] > 1 &&
+         phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
+  if (flat) row = phase[1];
+  vectors = images * size[0] * each();
+}
+
+template <class T> std::vector<Tap> Blocks<T>::taps(const TapRange& range) const {
+  std::vector<Tap> found;
+  for (int64_t u = range.begin[0]; u < range.end[0]; ++u)
+    for (int64_t v = range.begin[1]; v < range.end[1]; ++v)
+      for (int64_t w = range.begin[2]; w < range.end[2]; ++w)
+        found.push_back({u * c.dilations[0] * slice + line(v * c.dilations[1]) + column(w * c.dilations[2]),
+                         ((u * c.taps[1] + v) * c.taps[2] + w) * T::panel});
+  return found;
+}
+
+template <class T> std::vector<int64_t> Blocks<T>::starts() const {
+  std::vector<int64_t> found;
+  for (int64_t n = 0; n < images; ++n)
+    for (int64_t z = 0; z < size[0]; ++z) {
+      const int64_t base = n * image + z * c.strides[0] * slice;
+      for (int64_t v = 0; v < each(); ++v)
+        found.push_back(base + (flat ? v * W : v / (row / W) * phase[1] + v % (row / W) * W));
+    }
+  return found;
+}
 
 // The results that a task computes: of a group, from an image on.
 struct Block {

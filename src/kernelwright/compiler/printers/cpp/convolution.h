@@ -64,14 +64,14 @@ template <class T> struct Convolving {
   const std::vector<int64_t> starts;
   std::vector<int64_t> columns;  // of a row of the image in the copy
   std::vector<Tap> taps[T::phases];
-  Convolving(const Blocks<T>& b, const TapRange* ranges, int64_t panels)
-      : b(b), ranges(ranges), copy(b.depth * b.channel + W * (T::vectors + 1)),
-        sums((T::packs ? panels : 1) * T::panel * b.vectors * W), packed(T::packs ? b.depth * b.packed() : 0),
-        starts(b.starts()) {
-    for (int p = 0; p < T::phases; ++p) taps[p] = b.taps(ranges[p]);
-    for (int64_t x = 0; x < b.span[2]; ++x) columns.push_back(b.column(x));
-    std::fill_n(copy.data, b.depth * b.channel + W * (T::vectors + 1), 0.0f);
-  }
+  Convolving(const Blocks<T>& b, const TapRange* ranges, int64_t panels);
+  // The sums of one panel, in `sums`.
+  void multiply(const float* weights, int phase);
+  // The sums of some panels, of the channels k to end that were copied.
+  void multiply_packed(const float* weights, int64_t panels, int64_t k, int64_t end);
+  // The sums of one channel of results whose rows share what they load; a tile's rows of those.
+  void share(const float* weights);
+  void share_rows(const float* image, const float* weights, float* to, bool add) const;
 
   // Copies elements `from` to `to` of a row of the copy, 0 to `count`; get(x, lanes) reads them; fills the others.
   template <class Get> KW_INLINE void copy_row(Get get, int64_t count, int64_t from, int64_t to, float* row) const {
@@ -113,8 +113,8 @@ template <class T> struct Convolving {
     }
   }
 
-  // Channels `from` to `to` of what a block reads.
-  template <class Image> void copy_image(Image image, const Block& at, int64_t from, int64_t to) {
+  // Channels `from` to `to` of what a block reads. near: rows and columns of the image are read one after another (stride one).
+  template <bool near, class Image> void copy_image(Image image, const Block& at, int64_t from, int64_t to) {
     const Convolution& c = b.c;
     int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
     for (int d = 0; d < 3; ++d) {
@@ -136,103 +136,32 @@ template <class T> struct Convolving {
         for (int64_t z = 0; z < last[0]; ++z) {
           float* const lines = copy.data + b.lead() + (k - from) * b.channel + i * b.image + z * b.slice;
           const int64_t zz = first[0] + z;
-          if (c.strides[1] == 1 && c.strides[2] == 1) {
+          if constexpr (near) {
             for (int64_t line = 0; line < last[1]; ++line) ask(k + 1, i, zz, first[1] + line);
             copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
-            continue;
-          }
-          for (int64_t line = 0; line < last[1]; ++line) {
-            ask(k + 1, i, zz, first[1] + line);
-            const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
-            copy_row([&](int64_t x, auto lanes)
-                         KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
-                     last[2], left, stop, lines + b.line(line));
+          } else {
+            for (int64_t line = 0; line < last[1]; ++line) {
+              ask(k + 1, i, zz, first[1] + line);
+              const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
+              copy_row([&](int64_t x, auto lanes)
+                           KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
+                       last[2], left, stop, lines + b.line(line));
+            }
           }
         }
-  }
-
-  // The sums of one panel, in `sums`.
-  void multiply(const float* weights, int phase) {
-    if constexpr (T::shares) return share(weights);
-    const Convolution& c = b.c;
-    const int64_t window = c.taps[0] * c.taps[1] * c.taps[2], count = static_cast<int64_t>(taps[phase].size());
-    const int64_t chain = std::max<int64_t>(1, kLongChain / std::max<int64_t>(1, count));
-    const int64_t tiles = (b.vectors + T::vectors - 1) / T::vectors;
-    for (int64_t k = 0; k < c.channels; k += chain)
-      for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t first = b.vectors * i / tiles, end = b.vectors * (i + 1) / tiles;
-        const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
-          pixel_vectors<count_rows.value, T::vectors>(
-              end - first, copy.data + k * b.channel, starts.data() + first, b.channel, taps[phase].data(), count,
-              std::min(chain, c.channels - k), weights + k * window * T::panel + r, window * T::panel,
-              sums.data + r * b.vectors * W + first * W, b.vectors * W, k != 0);
-        };
-        int64_t r = 0;
-        for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
-        if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
-      }
   }
 
   // The sums of all rows of some panels, in `sums`. Some channels at a time are copied; what a tile of pixels reads of them is
   // packed and stays in the first cache for every row, their weights in the second one for every tile.
-  template <class Image> void multiply_packed(Image image, const Block& at, const float* weights, int64_t panels) {
-    const int64_t count = static_cast<int64_t>(taps[0].size()), row = b.vectors * W, all = b.c.channels;
-    const int64_t parts = (all + b.depth - 1) / b.depth, tiles = (b.vectors + T::vectors - 1) / T::vectors;
+  template <bool near, class Image> void multiply_all(Image image, const Block& at, const float* weights, int64_t panels) {
+    const int64_t all = b.c.channels, parts = (all + b.depth - 1) / b.depth;
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t k = all * part / parts, end = all * (part + 1) / parts, depth = (end - k) * count;
-      copy_image(image, at, k, end);
-      for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t first = b.vectors * i / tiles, vectors = b.vectors * (i + 1) / tiles - first;
-        pack_vectors<T::vectors>(vectors, copy.data, starts.data() + first, b.channel, taps[0].data(), count, end - k,
-                                 packed.data);
-        for (int64_t j = 0; j < panels; ++j) {
-          const float* w = weights + (j * all + k) * count * T::panel;
-          float* to = sums.data + j * T::panel * row + first * W;
-          const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
-            packed_vectors<T::panel, count_rows.value, T::vectors>(vectors, packed.data, depth, w + r, to + r * row, row,
-                                                                   part != 0);
-          };
-          int64_t r = 0;
-          for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
-          if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
-        }
-      }
+      const int64_t k = all * part / parts, end = all * (part + 1) / parts;
+      copy_image<near>(image, at, k, end);
+      multiply_packed(weights, panels, k, end);
     }
   }
 
-  // The sums of one channel of results whose rows share what they load.
-  void share(const float* weights) {
-    const Convolution& c = b.c;
-    for (int64_t k = 0; k < c.channels; ++k)
-      for (int64_t u = 0; u < c.taps[0]; ++u)
-        for (int64_t n = 0; n < b.images; ++n)
-          for (int64_t z = 0; z < b.size[0]; ++z) {
-            const int64_t slice = z * c.strides[0] + u * c.dilations[0];
-            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + slice * b.slice;
-            for (int64_t y = 0; y < b.size[1]; y += b.tall())
-              share_rows(image + y * b.phase[1], weights + (k * c.taps[0] + u) * T::down * T::across,
-                         sums.data + (n * b.size[0] + z) * b.each() * W + y * b.row, k + u > 0);
-          }
-  }
-  // A tile's rows of those.
-  void share_rows(const float* image, const float* weights, float* to, bool add) const {
-    const int64_t wide = b.row / W, tiles = (wide + T::wide - 1) / T::wide;
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t first = wide * i / tiles, count = wide * (i + 1) / tiles - first;
-      const auto tile = [&](auto rows, auto vectors) KW_INLINED {
-        shared_tile<rows.value, vectors.value, T::down, T::across>(image + first * W, b.phase[1], weights, to + first * W,
-                                                                   b.row, add);
-      };
-      constexpr std::integral_constant<int, kSharedNarrow> narrow{};
-      constexpr std::integral_constant<int, kShared> rows{};
-      if (wide < T::wide - 1) {
-        if (count == 1) tile(narrow, std::integral_constant<int, 1>{});
-        else if constexpr (T::wide > 3) tile(narrow, std::integral_constant<int, 2>{});
-      } else if (count == T::wide) tile(rows, std::integral_constant<int, T::wide>{});
-      else if (count == T::wide - 1) tile(rows, std::integral_constant<int, T::wide - 1>{});
-      else if constexpr (T::wide > 3) tile(rows, std::integral_constant<int, T::wide - 2>{});
-    }
-  }
   // One channel of an image, a tile's rows at a time, the lines that they read copied a tile ahead: memory is read and
   // written while sums are under way, and no load waits for what was stored just before.
   template <class Image, class Finish> void roll(Image image, const float* weights, Finish finish, const Block& at) {
@@ -260,6 +189,99 @@ template <class T> struct Convolving {
   }
 };
 
+// What depends on no kernel, out of the class: what is defined within is compiled wherever it could be inlined.
+template <class T>
+Convolving<T>::Convolving(const Blocks<T>& b, const TapRange* ranges, int64_t panels)
+    : b(b), ranges(ranges), copy(b.depth * b.channel + W * (T::vectors + 1)),
+      sums((T::packs ? panels : 1) * T::panel * b.vectors * W), packed(T::packs ? b.depth * b.packed() : 0),
+      starts(b.starts()) {
+  for (int p = 0; p < T::phases; ++p) taps[p] = b.taps(ranges[p]);
+  for (int64_t x = 0; x < b.span[2]; ++x) columns.push_back(b.column(x));
+  std::fill_n(copy.data, b.depth * b.channel + W * (T::vectors + 1), 0.0f);
+}
+
+template <class T> void Convolving<T>::multiply(const float* weights, int phase) {
+  if constexpr (T::shares) return share(weights);
+  if constexpr (!T::packs && !T::shares) {
+    const Convolution& c = b.c;
+    const int64_t window = c.taps[0] * c.taps[1] * c.taps[2], count = static_cast<int64_t>(taps[phase].size());
+    const int64_t chain = std::max<int64_t>(1, kLongChain / std::max<int64_t>(1, count));
+    const int64_t tiles = (b.vectors + T::vectors - 1) / T::vectors;
+    for (int64_t k = 0; k < c.channels; k += chain)
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t first = b.vectors * i / tiles, end = b.vectors * (i + 1) / tiles;
+        const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
+          pixel_vectors<count_rows.value, T::vectors>(
+              end - first, copy.data + k * b.channel, starts.data() + first, b.channel, taps[phase].data(), count,
+              std::min(chain, c.channels - k), weights + k * window * T::panel + r, window * T::panel,
+              sums.data + r * b.vectors * W + first * W, b.vectors * W, k != 0);
+        };
+        int64_t r = 0;
+        for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
+        if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
+      }
+  }
+}
+
+template <class T> void Convolving<T>::multiply_packed(const float* weights, int64_t panels, int64_t k, int64_t end) {
+  if constexpr (T::packs) {
+    const int64_t count = static_cast<int64_t>(taps[0].size()), row = b.vectors * W, depth = (end - k) * count;
+    const int64_t tiles = (b.vectors + T::vectors - 1) / T::vectors;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t first = b.vectors * i / tiles, vectors = b.vectors * (i + 1) / tiles - first;
+      pack_vectors<T::vectors>(vectors, copy.data, starts.data() + first, b.channel, taps[0].data(), count, end - k, packed.data);
+      for (int64_t j = 0; j < panels; ++j) {
+        const float* w = weights + (j * b.c.channels + k) * count * T::panel;
+        float* to = sums.data + j * T::panel * row + first * W;
+        const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
+          packed_vectors<T::panel, count_rows.value, T::vectors>(vectors, packed.data, depth, w + r, to + r * row, row, k != 0);
+        };
+        int64_t r = 0;
+        for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
+        if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
+      }
+    }
+  }
+}
+
+template <class T> void Convolving<T>::share(const float* weights) {
+  if constexpr (T::shares) {
+    const Convolution& c = b.c;
+    for (int64_t k = 0; k < c.channels; ++k)
+      for (int64_t u = 0; u < c.taps[0]; ++u)
+        for (int64_t n = 0; n < b.images; ++n)
+          for (int64_t z = 0; z < b.size[0]; ++z) {
+            const int64_t slice = z * c.strides[0] + u * c.dilations[0];
+            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + slice * b.slice;
+            for (int64_t y = 0; y < b.size[1]; y += b.tall())
+              share_rows(image + y * b.phase[1], weights + (k * c.taps[0] + u) * T::down * T::across,
+                         sums.data + (n * b.size[0] + z) * b.each() * W + y * b.row, k + u > 0);
+          }
+  }
+}
+
+template <class T>
+void Convolving<T>::share_rows(const float* image, const float* weights, float* to, bool add) const {
+  if constexpr (T::shares) {
+    const int64_t wide = b.row / W, tiles = (wide + T::wide - 1) / T::wide;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t first = wide * i / tiles, count = wide * (i + 1) / tiles - first;
+      const auto tile = [&](auto rows, auto vectors) KW_INLINED {
+        shared_tile<rows.value, vectors.value, T::down, T::across>(image + first * W, b.phase[1], weights, to + first * W,
+                                                                   b.row, add);
+      };
+      constexpr std::integral_constant<int, kSharedNarrow> narrow{};
+      constexpr std::integral_constant<int, kShared> rows{};
+      if (wide < T::wide - 1) {
+        if (count == 1) tile(narrow, std::integral_constant<int, 1>{});
+        else if constexpr (T::wide > 3) tile(narrow, std::integral_constant<int, 2>{});
+      } else if (count == T::wide) tile(rows, std::integral_constant<int, T::wide>{});
+      else if (count == T::wide - 1) tile(rows, std::integral_constant<int, T::wide - 1>{});
+      else if constexpr (T::wide > 3) tile(rows, std::integral_constant<int, T::wide - 2>{});
+    }
+  }
+}
+
 // Weights of a panel as it lies: to[c][tap][r].
 template <class T, class Left>
 void lay_panel(const Convolution& c, Left left, int64_t item, int64_t m, int64_t rows, float* to) {
@@ -273,7 +295,7 @@ void lay_panel(const Convolution& c, Left left, int64_t item, int64_t m, int64_t
 }
 
 // Weights are given in panels, or as a function of the factor that they are.
-template <class T, class Left, class Image, class Finish>
+template <class T, bool near, class Left, class Image, class Finish>
 void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases], Left left, Image image,
                        Finish finish) {
   if (c.items * c.rows * c.images * c.sizes[0] * c.sizes[1] * c.sizes[2] == 0) return;
@@ -313,10 +335,10 @@ void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases]
         task.roll(image, weights + at.item * inner, finish, at);
         continue;
       }
-      if constexpr (!T::packs) task.copy_image(image, at, 0, c.channels);
+      if constexpr (!T::packs) task.template copy_image<near>(image, at, 0, c.channels);
       const int64_t first = all * (i % groups) / groups, last = all * (i % groups + 1) / groups;
       if constexpr (T::packs)
-        task.multiply_packed(image, at, weights + (at.item * all + first) * inner * T::panel, last - first);
+        task.template multiply_all<near>(image, at, weights + (at.item * all + first) * inner * T::panel, last - first);
       for (int64_t j = first; j < last; ++j) {
         if constexpr (!T::packs)
           task.multiply(weights + (at.item * all + j) * inner * T::panel, static_cast<int>(j / panels));
