@@ -67,8 +67,8 @@ class Printer:
         others = [s for steps in apart for s in steps]
         declared = [line for s in others for line in (*self._template(s), f"{self._signature(s)};")]
         lines = self._opening(title, [s for s in self.kernels if s not in others], apart=True)
-        main = [*lines, "// Compiled in files of their own.", *declared, "", *self._entries(entries)]
-        files = {"kernel.cpp": main}
+        calls = ["// Compiled in files of their own.", *declared, ""] if declared else []
+        files = {"kernel.cpp": [*lines, *calls, *self._entries(entries)]}
         for steps in apart:
             also = f" to {steps[-1].name}" if len(steps) > 1 else ""
             instances = [line for s in steps for line in self._instances(s)]
