@@ -113,7 +113,7 @@ template <class T> struct Convolving {
     }
   }
 
-  // Channels `from` to `to` of what a block reads. near: rows and columns of the image are read one after another (stride one).
+  // Channels `from` to `to` of what a block reads. near: the stride is known to be one.
   template <bool near, class Image> void copy_image(Image image, const Block& at, int64_t from, int64_t to) {
     const Convolution& c = b.c;
     int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
@@ -136,10 +136,12 @@ template <class T> struct Convolving {
         for (int64_t z = 0; z < last[0]; ++z) {
           float* const lines = copy.data + b.lead() + (k - from) * b.channel + i * b.image + z * b.slice;
           const int64_t zz = first[0] + z;
-          if constexpr (near) {
+          if (near || (c.strides[1] == 1 && c.strides[2] == 1)) {
             for (int64_t line = 0; line < last[1]; ++line) ask(k + 1, i, zz, first[1] + line);
             copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
-          } else {
+            continue;
+          }
+          if constexpr (!near)
             for (int64_t line = 0; line < last[1]; ++line) {
               ask(k + 1, i, zz, first[1] + line);
               const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
@@ -147,7 +149,6 @@ template <class T> struct Convolving {
                            KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
                        last[2], left, stop, lines + b.line(line));
             }
-          }
         }
   }
 
@@ -295,7 +296,7 @@ void lay_panel(const Convolution& c, Left left, int64_t item, int64_t m, int64_t
 }
 
 // Weights are given in panels, or as a function of the factor that they are.
-template <class T, bool near, class Left, class Image, class Finish>
+template <class T, bool near = false, class Left, class Image, class Finish>
 void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases], Left left, Image image,
                        Finish finish) {
   if (c.items * c.rows * c.images * c.sizes[0] * c.sizes[1] * c.sizes[2] == 0) return;
