@@ -6,7 +6,7 @@ from tests.tools import require
 
 from kernelwright.devices import detect
 from kernelwright.executor.python import launching
-from kernelwright.executor.triton import block_of
+from kernelwright.languages._autotuned import block_of
 from kernelwright.records import Candidate, Reference, SourceFile
 from kernelwright.search.evaluation._join import without_device
 from kernelwright.suites import get_suite, judge_both, setup
