@@ -4,7 +4,7 @@ from ._record import SCHEMA_VERSION, Record, Scalar, content_key
 from .bound import Bound, BoundTerm
 from .candidate import Build, BuildStatus, Candidate
 from .counters import Counters
-from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
+from .decision import WRONG_BOUND, Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
 from .modelled import ModelledTime
 from .packing import PackedWeight, Packing
 from .run import Budget, Evaluation, Run, RunStatus
@@ -31,6 +31,7 @@ __all__ = [
     "ALLOWED",
     "NUMERICS",
     "SCHEMA_VERSION",
+    "WRONG_BOUND",
     "Block",
     "Bound",
     "BoundTerm",

@@ -101,7 +101,7 @@ def _long(time_us: float) -> str:
     return f"{time_us / 1e6:.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
 
 
-_WRONG_BOUND = 1.25
+WRONG_BOUND = 1.25
 """A bound that is this many times the time taken was made of rates that were measured on a busy machine."""
 
 
@@ -149,4 +149,4 @@ class Decision(Record):
             >>> [Decision(time_us=us, **known).is_within(0.9) for us in (100.0, 110.0, 40.0)]
             [True, False, False]
         """
-        return self.time_us > 0 and share <= self.bound_us / self.time_us <= _WRONG_BOUND
+        return self.time_us > 0 and share <= self.bound_us / self.time_us <= WRONG_BOUND

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ...records import Decision, DecisionStatus
+from ...records import WRONG_BOUND, Decision, DecisionStatus
 
 AT_LIMIT = "the device's limit"
 """What a search is stopped by there."""
 _SHARE = 0.9
 """Of what is attainable, from which on a time is at the limit: as close as the figure itself is."""
-_WRONG = 1.25
-"""A bound so far above a time is not one: its rates were measured on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def at_limit(decisions: Iterable[Decision], workloads: Sequence[str]) -> Limit |
     believed = [d for d in decisions if d.status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}]
     best = {name: found for name in workloads if (found := _best(believed, name))}
     if len(best) < max(1, len(workloads)) or not all(
-        _SHARE <= share <= _WRONG for share, *_ in best.values()
+        _SHARE <= share <= WRONG_BOUND for share, *_ in best.values()
     ):
         return None
     most = min(best, key=lambda name: best[name][0])
