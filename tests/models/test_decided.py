@@ -88,19 +88,22 @@ def test_a_plan_tells_what_can_be_decided_in_its_minutes(small_plan, capsys):
 
 
 def test_what_cannot_be_decided_is_not_chosen(small_plan):
-    large = Gain(low=0.0, expected=small_plan.plan.time_us / 2, high=small_plan.plan.time_us)
+    time_us = small_plan.plan.time_us
+    large, small = (
+        Gain(low=0.0, expected=time_us * share, high=2 * time_us * share) for share in (0.5, 0.05)
+    )
     whole = small_plan.plan.whole.model_copy(update={"gain": large})
-    regions = [row.model_copy(update={"cost_s": 30.0}) for row in small_plan.plan.regions]
+    regions = [row.model_copy(update={"gain": small, "cost_s": 30.0}) for row in small_plan.plan.regions]
 
     def chosen(cost_s):
         return planning._chosen(
-            regions, small_plan.regions, whole.model_copy(update={"cost_s": cost_s}), small_plan.plan.time_us, 240.0
+            regions, small_plan.regions, whole.model_copy(update={"cost_s": cost_s}), time_us, 240.0
         )  # fmt: skip
 
     assert chosen(60.0)["whole"].chosen and not chosen(2000.0)["whole"].chosen
     assert any(row.chosen for row in chosen(2000.0)["regions"])
     slow = [row.model_copy(update={"cost_s": 150.0}) for row in regions]
-    late = planning._chosen(slow, small_plan.regions, None, small_plan.plan.time_us, 240.0)
+    late = planning._chosen(slow, small_plan.regions, None, time_us, 240.0)
     assert not any(row.chosen for row in late["regions"]), "150 s of 144 that regions get"
 
 
