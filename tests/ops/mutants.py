@@ -16,14 +16,22 @@ def mutant_of(made: Candidate, change: tuple[str, str]) -> Candidate:
 
 
 def verdicts(
-    family: str, op: str, mutants: Mapping[str, tuple[str, str]], store: Path, *, at: int = 0
+    family: str,
+    op: str,
+    mutants: Mapping[str, tuple[str, str]],
+    store: Path,
+    *,
+    at: int = 0,
+    screen: bool = True,
 ) -> dict[str, str]:
     """Judge the kernel of an op and mutants of it; return the verdict of each by its name, '' for the kernel itself.
 
-    `at` counts the cases of the op, where it has several.
+    `at` counts the cases of the op, where it has several; without `screen` the hidden workloads are judged too.
     """
     cases = [one for one in cases_of(family) if one.op == op][at]
     made = candidate_of(family, cases)
     with judging(task_of(family, cases), store=store, device="cpu") as ask:
-        found = {"": ask(made, True).verdict}
-        return found | {name: ask(mutant_of(made, change), True).verdict for name, change in mutants.items()}
+        found = {"": ask(made, screen).verdict}
+        return found | {
+            name: ask(mutant_of(made, change), screen).verdict for name, change in mutants.items()
+        }

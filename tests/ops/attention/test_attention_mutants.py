@@ -74,6 +74,24 @@ MASKED_GRADIENTS = {
     ),
     "keys of the first group": ("copy_row(k.at(b, g, first + n)", "copy_row(k.at(b, 0, first + n)"),
 }
+HIDDEN_PAIRS = {
+    "what is hidden is multiplied by zero": ("room.strict = has_odd(b, g);", "room.strict = false;"),
+    "keys may hold anything": (
+        "bool finite = !ranges.data || all_finite(k, b, g, s.keys, s.inner);",
+        "bool finite = true;",
+    ),
+    "queries and gradients may": (
+        "finite = finite && all_finite(q, b, h, s.rows, s.inner) && all_finite(gradient, b, h, s.rows, s.columns);",
+        "finite = finite && true;",
+    ),
+}
+
+
+@pytest.mark.long
+def test_what_a_mask_hides_has_no_part_in_gradients_whatever_it_is(tmp_path):
+    """One NaN in one argument shows it; values that are special everywhere hide two of these."""
+    found = verdicts("attention", "attention_gradients", HIDDEN_PAIRS, tmp_path, at=1, screen=False)
+    assert found == {"": "accepted"} | dict.fromkeys(HIDDEN_PAIRS, "rejected")
 
 
 @pytest.mark.long

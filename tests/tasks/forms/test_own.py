@@ -140,8 +140,9 @@ def test_pinned_workloads_have_special_values_where_an_answer_shows_them(write: 
         task = _one(write, pinned + more, body, arguments="x, s")
         return [w.regime for w in task.split(Split.HIDDEN) if w.regime.startswith(("special", "nan", "inf"))]
 
-    assert found("", "return x * s") == ["special", "special"]
-    assert found(", no_infinity=['s']", "return x * s") == ["special, no infinity in s"] * 2
+    lone = ["nan in x", "nan in s"]
+    assert found("", "return x * s") == ["special", "special", *lone]
+    assert found(", no_infinity=['s']", "return x * s") == ["special, no infinity in s"] * 2 + lone
     assert found("", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s", "infinity in s"]
     assert found(", no_infinity=['s']", "return (x * s).sum()") == ["nan in x", "infinity in x", "nan in s"]
     assert found(", regimes=['mixed']", "return x * s") == []

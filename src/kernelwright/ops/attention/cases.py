@@ -166,7 +166,7 @@ GRADIENTS = Cases(
         _sized(0, (2, 2, 2, 60, 200, 64, 64), scale=0.25, soft_cap=3.0),
     ],
     verified=[_sized(i, sizes, **_OPTIONS[1 + i % 2]) for i, sizes in enumerate(_ODD)],
-    regimes=(),
+    regimes=("special",),
     no_infinity=("lse",),  # minus infinity says that a row sees no key, which these do
 )
 MASKED_GRADIENTS = Cases(
@@ -179,7 +179,7 @@ MASKED_GRADIENTS = Cases(
                heads=sizes[1] * sizes[2] if i % 4 > 1 else 1)
         for i, sizes in enumerate(_ODD)
     ],
-    regimes=(),
+    regimes=("special",),
     no_infinity=("lse",),  # minus infinity says that a row sees no key, which these do
 )  # fmt: skip
 

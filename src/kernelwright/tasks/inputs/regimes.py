@@ -62,15 +62,26 @@ def without_infinity(regime: str, names: Iterable[str]) -> str:
     return f"{regime}{_NO_INFINITY} in {', '.join(names)}"
 
 
-def lone_of(special: str, specs: Iterable[TensorSpec]) -> list[str]:
+def lone_of(special: str, specs: Iterable[TensorSpec], *, is_drawn: bool = False) -> list[str]:
     """Name the regimes in which one value of `LONE`, if a special regime has it, is somewhere in one argument.
+
+    Args:
+        special: The regime.
+        specs: The arguments.
+        is_drawn: Whether it is drawn itself. Of several arguments one NaN in one of them shows more even so: which
+            results read that place, where those that read another special value hide it.
 
     Example:
         >>> lone_of("special", [TensorSpec(name="x", shape=(4,), dtype="float32")])
         ['nan in x', 'infinity in x']
+        >>> two = [TensorSpec(name=name, shape=(4,), dtype="float32") for name in ("x", "y")]
+        >>> lone_of("special", two, is_drawn=True)
+        ['nan in x', 'nan in y']
     """
     finite = special.partition(" in ")[2].split(", ")
     free = [spec.name for spec in specs if takes_regime(spec)]
+    if is_drawn:
+        return [f"nan in {name}" for name in free] if len(free) > 1 else []
     return [f"{value} in {name}" for name in free for value in LONE if value == "nan" or name not in finite]
 
 

@@ -46,7 +46,8 @@ class Feasibility:
         """Name the regimes under which the reference behaves: no error, finite, defined alike in float64.
 
         If special values in every argument leave nothing of the result, as in a mean over all, a NaN and an
-        infinity in one argument at a time replace them: the result shows for each whether it was lost.
+        infinity in one argument at a time replace them: the result shows for each whether it was lost. Of several
+        arguments a NaN in one at a time follows them anyway (`lone_of`).
         """
         free = [s for s in workload.arguments if isinstance(s, TensorSpec) and takes_regime(s)]
         if not free:
@@ -55,8 +56,8 @@ class Feasibility:
         declared = self._outcome(workload)
         strict = declared is not None and _all_finite(declared.outputs)
         kept = [r for r in allowed if self._takes(_under(workload, r), strict)]
-        lost = [r for r in among if kind_of(r) == SPECIAL and r not in kept]
-        lone = [r for special in lost for r in lone_of(special, free)]
+        special = [r for r in among if kind_of(r) == SPECIAL]
+        lone = [one for r in special for one in lone_of(r, free, is_drawn=r in kept)]
         return kept + [r for r in lone if self._takes(_under(workload, r), strict)]
 
     def _takes(self, workload: Workload, strict: bool) -> bool:

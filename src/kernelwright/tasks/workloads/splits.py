@@ -32,7 +32,7 @@ _TELLING = 64
 _SHAPED = ("mixed", "negatives", "large-scale")
 """Regimes that hidden workloads of other sizes cycle through, and that pinned ones are drawn in once more."""
 _FEW = 4
-"""Pinned workloads that are tried with special values before they are put into one argument at a time."""
+"""Pinned workloads on which a regime of special values is tried before it is left out."""
 _CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
 
 
@@ -160,12 +160,12 @@ class _Derivation:
         return again + [_named(w, Split.CONFIRM, order[(i + 1) % len(order)]) for i, w in enumerate(shapes)]
 
     def _specials(self, pinned: list[Workload]) -> list[Workload]:
-        """Return pinned workloads with special values; where they leave nothing finite, with one in each argument."""
+        """Return pinned workloads with special values, and with one in an argument at a time (`lone_of`)."""
         special = [r for r in self._plan.regimes if kind_of(r) == SPECIAL]
-        if found := self._again(pinned, special * 2, _FEW):
-            return found
+        found = self._again(pinned, special * 2, _FEW)
         free = [s for s in self._base.arguments if isinstance(s, TensorSpec)]
-        return self._again(pinned, [lone for r in special for lone in lone_of(r, free)], _FEW)
+        lone = [one for r in special for one in lone_of(r, free, is_drawn=bool(found))]
+        return found + self._again(pinned, lone, _FEW)
 
     def _again(self, pinned: list[Workload], regimes: list[str], most: int | None = None) -> list[Workload]:
         """Return for each regime a pinned workload in it, spread over those that are large enough to show it.
