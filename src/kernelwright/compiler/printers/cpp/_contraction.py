@@ -26,6 +26,9 @@ from ._statements import Body
 _BACK = {"lt", "sub"}
 """What weights are told from their transforms by: choices between differences."""
 
+_WIDE = (256, 512, 256)
+"""Rows, columns and inner elements from which on both factors of a product are laid out once, before it: rows would be
+packed four times and more, and each panel of columns once for every block of them."""
 _FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
 """What leaves a tile's registers at once: at most so many operations of one instruction each; the code of a tile holds
 them up to 24 times."""
@@ -55,6 +58,10 @@ def register_tiles(step: Contraction, program: Program) -> list[str]:
     if form == "online" and weights:
         pairs = is_of_pairs(program, weights.query, weights.key, step.right)
         return shared_tiles(PAIRS if pairs else "float")
+    if is_wide(step, program):
+        t = step.tiling
+        named = _named(f"kw::Packed<{t.rows}, {t.vectors}, 1>", "float", "float")
+        return named if t.vectors == 2 else named[:1]
     if form != "packed" or weights or step.image:
         return []
     return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).register_tiles()
@@ -78,6 +85,18 @@ def _is_short(step: Contraction) -> bool:
     )
 
 
+def is_wide(step: Contraction, program: Program) -> bool:
+    """Tell whether both factors of a product in panels are laid out once, before it (`computed.h`)."""
+    t = step.tiling
+    if t.form != "panels" or t.split > 1 or step.weights or step.image:
+        return False
+    sizes = [product([a.size for a in axes]) for axes in (step.rows, step.columns, step.inner)]
+    large = all(
+        not isinstance(size, Size) and size >= least for size, least in zip(sizes, _WIDE, strict=True)
+    )
+    return large and not is_of_pairs(program, step.left, step.right)
+
+
 def is_tiled(step: Contraction) -> bool:
     """Tell whether a contraction stands on `contraction.h`."""
     return step.tiling.form != "loops"
@@ -90,7 +109,8 @@ class _Tiled:
         self.step, self.program, self.tiling = step, program, step.tiling
         self.along = self._along()
         self.panels = panels_of(step, program) if step.tiling.form == "packed" else None
-        self.in_place = in_place(step, program) if self.panels else None
+        self.is_wide = is_wide(step, program)
+        self.in_place = in_place(step, program) if self.panels or self.is_wide else None
 
     def _along(self) -> str:
         """Return what lanes of the right factor run along: the axis over which it lies side by side."""
@@ -114,12 +134,10 @@ class _Tiled:
             if c.others:
                 raise Unprintable("several products at once whose weights lie in no shared panels")
             return []
-        place = self.in_place.place if self.in_place else ""
-        left = [f"  const kw::InPlace left{{{place}}};  // from one item, and one row, to the next"]
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
             f"  using Tiles = {self._packed(t.block)};",
-            *(left if place else self._left()), *finish(c, Body(self.program, contraction=print_contraction)),
+            *self._left(), *finish(c, Body(self.program, contraction=print_contraction)),
             self._sizes(self.panels.run),
             f"  kw::multiply<Tiles>(sizes, left, {self.panels.buffer}, finish);",
         ]  # fmt: skip
@@ -177,7 +195,8 @@ class _Tiled:
     def _call(self) -> list[str]:
         c = self.step
         if self.tiling.form != "winograd":
-            return ["  kw::contract<Tiles>(sizes, left, right, finish);"]
+            name = "multiply_computed" if self.is_wide else "contract"
+            return [f"  kw::{name}<Tiles>(sizes, left, right, finish);"]
         if len(c.columns) != 3 or len(c.inner) != 3 or [a.size for a in c.inner[1:]] != [3, 3]:
             raise Unprintable(
                 "tiles of a convolution whose axes are not images, rows, columns and windows of 3 by 3"
@@ -192,6 +211,11 @@ class _Tiled:
         t = self.tiling
         if t.form == "winograd":
             return [f"Tiles of {t.vectors} vectors, all channels; their sums for {t.block} rows at a time."]
+        if self.is_wide:
+            return [
+                f"Columns are laid out in panels of {t.vectors} vectors, rows as tiles take them, each once; where"
+                " registers hold more than six rows, a panel at a time."
+            ]
         first = (
             f"Rows of left are packed, a block at a time, once for every {8 * t.vectors} vectors of columns;"
         )
@@ -206,6 +230,10 @@ class _Tiled:
         c = self.step
         if self.tiling.is_spread:
             return [f"  const float* const left = {self._spread()};  // transformed ahead"]
+        if self.in_place:
+            return [
+                f"  const kw::InPlace left{{{self.in_place.place}}};  // from one item, and one row, to the next"
+            ]
         roles = {"item": c.batch, "row": c.rows, "inner": c.inner}
         if self._lies_along_rows():
             by_rows = factor(self.program, "left_of_rows", roles, "row", c.left)

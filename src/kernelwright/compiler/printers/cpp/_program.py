@@ -22,7 +22,7 @@ from ...tile import (
     touched,
 )  # fmt: skip
 from ._ahead import asked_ahead, is_large
-from ._contraction import is_tiled, print_contraction
+from ._contraction import is_tiled, is_wide, print_contraction
 from ._gradients import gradients
 from ._memory import is_fixed, places_of
 from ._scalar import STORED, size_text
@@ -120,6 +120,8 @@ class Printer:
         differentiated = [s for s in steps if isinstance(s, Kernel) and s.gradients and self.style.lanes]
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
+        if any(is_wide(p, self.program) for p in found):
+            further |= dict.fromkeys((*_PACKED, "computed.h"))
         further |= dict.fromkeys((*_PACKED, "attention.h", "attention_gradient.h") if differentiated else ())
         return (
             ("tiles.h", "micro_kernel.h", "contraction.h", *further)

@@ -187,7 +187,7 @@ void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int
           else rows[j] = right(b, k + i, n + v * W + j, Part{static_cast<int>(depth - i)});
         }
         transpose_lanes(rows);
-        for (int j = 0; j < W; ++j) store(to + (i + j) * T::columns + v * W, rows[j], Full{});
+        for (int j = 0; j < W && i + j < depth; ++j) store(to + (i + j) * T::columns + v * W, rows[j], Full{});
       }
   }
 }

@@ -25,13 +25,14 @@ struct Deep {
   int64_t inner, parts, chunks;
   bool pairs;  // two tiles that share a panel are multiplied at once
   // As for two tiles wherever a panel has two: which tiles come in pairs depends on the threads, and no sum may.
-  Deep(const Shape& s, int64_t columns, int64_t block)
-      : inner(s.inner), parts((s.inner * (s.run >= 2 * columns ? 2 : 1) + kDeep - 1) / kDeep),
-        chunks((block * (s.run >= 2 * columns ? 2 : 1) + kDeepRows - 1) / kDeepRows), pairs(s.run >= 2 * columns) {}
+  Deep(int64_t inner, int64_t block, bool pairs)
+      : inner(inner), parts((inner * (pairs ? 2 : 1) + kDeep - 1) / kDeep),
+        chunks((block * (pairs ? 2 : 1) + kDeepRows - 1) / kDeepRows), pairs(pairs) {}
   int64_t begin(int64_t part) const { return inner * part / parts; }
 };
 
-// A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
+// A right factor of panels [items][columns / run][inner][members][run], or [items][tiles][inner][columns of a tile] where it is
+// `Cut`, and what is multiplied by it.
 template <class P, class T, class A> struct PackedProduct {
   using Tiles = RegisterTiles<typename P::Tile, T, A>;
   const Shape& s;
@@ -40,8 +41,13 @@ template <class P, class T, class A> struct PackedProduct {
   int64_t tiles_of_run() const { return (s.run + P::columns - 1) / P::columns; }
   int64_t tiles() const { return tiles_of_run() * (s.columns / std::max<int64_t>(1, s.run)); }
 
+  // Elements from an inner one to the next.
+  int64_t right_row() const { return is_cut<P> ? P::columns : P::members * s.run; }
+  bool pairs() const { return right_row() >= 2 * P::all * W; }
+
   // Where a tile of columns begins.
   const T* columns_of(int64_t b, int64_t tile) const {
+    if (is_cut<P>) return right + (b * tiles() + tile) * P::columns * s.inner;
     const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
     return right + (b * s.columns + panel * s.run) * P::members * s.inner + at;
   }
@@ -50,7 +56,7 @@ template <class P, class T, class A> struct PackedProduct {
   template <class Put>
   void tile(const A* a, int64_t a_row, int64_t rows, int64_t b, int64_t tile, Put put) const {
     const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
-    const int64_t b_row = P::members * s.run, width = std::min(P::columns, s.run - at);
+    const int64_t b_row = right_row(), width = std::min(P::columns, s.run - at);
     const T* from = columns_of(b, tile);
     alignas(64) float sums[P::rows * P::all * W];
     const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
@@ -91,7 +97,7 @@ template <class P, class T, class A> struct PackedProduct {
   template <int V, class Lanes, class Put>
   void deep_tiles(const A* a, const Deep& d, int64_t count, int64_t tiles, int64_t panel, const T* from, const T* after,
                   int64_t at, Lanes lanes, Put put) const {
-    const int64_t b_row = P::members * s.run, apart = P::members > 1 ? s.run : W, bytes = b_row * int64_t(sizeof(T));
+    const int64_t b_row = right_row(), apart = P::members > 1 ? s.run : W, bytes = b_row * int64_t(sizeof(T));
     constexpr int64_t wide = V / P::members * W;
     alignas(64) float sums[kDeepRows * V * W];
     const auto sums_of = [&](int64_t row, int64_t t) { return sums + (row * tiles + t) * V * W; };
@@ -214,6 +220,47 @@ template <class A, class Left> bool wants_room(const Shape& s, const Left& left)
   return true;
 }
 
+// Blocks of rows that stay in the second cache, and groups of tiles of columns: tasks enough for all threads.
+struct Tasks {
+  int64_t threads, blocks, groups;
+};
+template <class P, class A> Tasks tasks_of(const Shape& s, int64_t tiles) {
+  const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
+  const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
+  const int64_t held = P::block ? P::block : kRowsBytes / int64_t(sizeof(A)) / std::max<int64_t>(1, s.inner);
+  const int64_t high = std::max<int64_t>(held, P::rows), blocks = (s.rows + high - 1) / high;
+  const int64_t wanted = threads > 1 ? std::max<int64_t>(1, kTasks * threads / (blocks * s.batch)) : 1;
+  return {threads, blocks, std::min(tiles, wanted)};
+}
+
+// Rows are laid out by all threads, then blocks of them are multiplied by groups of tiles.
+template <class P, class T, class A, class Left, class Finish>
+void multiply_deep(const PackedProduct<P, T, A>& product, Left left, float* room, const Tasks& tasks, Finish finish) {
+  using Tiles = typename PackedProduct<P, T, A>::Tiles;
+  const Shape& s = product.s;
+  const int64_t tiles = product.tiles(), blocks = tasks.blocks, groups = tasks.groups;
+  const Deep d(s.inner, (s.rows + blocks - 1) / blocks, product.pairs());
+#pragma omp parallel num_threads(tasks.threads)
+  {
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < s.batch * blocks * d.chunks * d.parts; ++i) {
+      const int64_t part = i % d.parts, chunk = i / d.parts % d.chunks, at = i / d.parts / d.chunks % blocks;
+      const int64_t b = i / d.parts / d.chunks / blocks, m = s.rows * at / blocks, count = s.rows * (at + 1) / blocks - m;
+      const int64_t row = count * chunk / d.chunks, rows = count * (chunk + 1) / d.chunks - row, k = d.begin(part);
+      float* const to = room + (b * s.rows + m + row) * s.inner + k * rows;
+      if constexpr (std::is_same_v<Left, InPlace<A>>) Tiles::lay(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
+      else lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
+    }
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
+      const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;
+      const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
+      product.deep_block(room + (b * s.rows + m) * s.inner, d, b, m, end - m, tiles * group / groups,
+                         tiles * (group + 1) / groups, finish);
+    }
+  }
+}
+
 template <class P, class Left, class T, class Finish>
 void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   if constexpr (kMayWiden<P>)
@@ -224,38 +271,13 @@ void multiply(const Shape& s, Left left, const T* right, Finish finish) {
   using Tiles = typename Product::Tiles;
   const Product product{s, right};
   if (s.batch * s.rows * s.columns == 0) return;
-  const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
-  const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
-  const int64_t held = P::block ? P::block : kRowsBytes / int64_t(sizeof(A)) / std::max<int64_t>(1, s.inner);
-  const int64_t high = std::max<int64_t>(held, P::rows), blocks = (s.rows + high - 1) / high;
-  const int64_t wanted = threads > 1 ? std::max<int64_t>(1, kTasks * threads / (blocks * s.batch)) : 1;
-  const int64_t tiles = product.tiles(), groups = std::min(tiles, wanted);
+  const int64_t tiles = product.tiles();
+  const Tasks tasks = tasks_of<P, A>(s, tiles);
+  const int64_t threads = tasks.threads, blocks = tasks.blocks, groups = tasks.groups;
   const bool deep = product.deep((s.rows + blocks - 1) / blocks), moved = !deep && wants_room<A>(s, left);
   const Temporary<A> room(deep ? s.batch * s.rows * s.inner : moved ? s.batch * s.rows * apart_of<A>(s) : 0);
-  const Deep d(s, P::columns, (s.rows + blocks - 1) / blocks);
   if constexpr (Tiles::kMayBeDeep)
-    if (deep) {
-#pragma omp parallel num_threads(threads)
-      {
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < s.batch * blocks * d.chunks * d.parts; ++i) {
-          const int64_t part = i % d.parts, chunk = i / d.parts % d.chunks, at = i / d.parts / d.chunks % blocks;
-          const int64_t b = i / d.parts / d.chunks / blocks, m = s.rows * at / blocks, count = s.rows * (at + 1) / blocks - m;
-          const int64_t row = count * chunk / d.chunks, rows = count * (chunk + 1) / d.chunks - row, k = d.begin(part);
-          float* const to = room.data + (b * s.rows + m + row) * s.inner + k * rows;
-          if constexpr (std::is_same_v<Left, InPlace<A>>) Tiles::lay(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
-          else lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
-        }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
-          const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;
-          const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
-          product.deep_block(room.data + (b * s.rows + m) * s.inner, d, b, m, end - m, tiles * group / groups,
-                             tiles * (group + 1) / groups, finish);
-        }
-      }
-      return;
-    }
+    if (deep) return multiply_deep(product, left, room.data, tasks, finish);
 #pragma omp parallel num_threads(threads)
   {
     InPlace<A> rows;

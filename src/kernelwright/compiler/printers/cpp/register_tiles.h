@@ -43,6 +43,13 @@ template <class P> constexpr bool is_wider = false;
 template <class P> constexpr bool is_wider<Wider<P>> = true;
 template <class P> constexpr bool kMayWiden = W == 8 && P::all == 2;
 
+// The same where panels are as wide as a tile, whatever columns lie side by side in the result.
+template <class P> struct Cut : P {
+  static_assert(P::members == 1);
+};
+template <class P> constexpr bool is_cut = false;
+template <class P> constexpr bool is_cut<Cut<P>> = true;
+
 // Whether rows are laid out for tiles wherever several multiply the same columns: with registers for six rows, not with 32.
 constexpr bool kDeepTiles = W == 8;
 
@@ -100,13 +107,21 @@ template <class Row> KW_INLINE void lay_tile(Row row, int64_t rows, int64_t dept
   }
 }
 
+// The same of a left factor that lies so: its lanes run along rows.
+template <class Function>
+KW_INLINE void lay_tile(const OfRows<Function>& left, int64_t b, int64_t m, int64_t rows, int64_t k, int64_t depth, float* to) {
+  const Part tile{static_cast<int>(rows)};
+  for (int64_t i = 0; i < depth; ++i, to += rows) store(to, left.function(b, m, k + i, tile), tile);
+}
+
 // Elements k to k + depth of some rows of the left factor as tiles of R of them take them.
 template <int R, class Left>
 void lay_tiles(const Left& left, int64_t b, int64_t m, int64_t count, int64_t k, int64_t depth, float* to) {
   const Heights<R> high(count);
   for (int64_t i = 0; i < high.tiles; ++i) {
     const int64_t row = m + high.row(i);
-    lay_tile(
+    if constexpr (is_of_rows<Left>) lay_tile(left, b, row, high.rows(i), k, depth, to + high.row(i) * depth);
+    else lay_tile(
         [&](int64_t r, int64_t at, auto lanes) KW_INLINED {
           if constexpr (is_in_place<Left>) return load(left.data + b * left.item + (row + r) * left.row + k + at, lanes);
           else return left(b, row + r, k + at, lanes);
