@@ -83,7 +83,7 @@ def kernel_of(state: State) -> Callable[..., object]:
     """Build and load the kernel of a state."""
     assert state.program is not None
     build = get_language("cpp").build(cpp.render(state.program, state.graph), deadline_s=400)
-    found: Callable[..., object] = load_library(f"{build.artefact}/kernel.so").get_function(
+    found: Callable[..., object] = load_library(Path(str(build.artefact)) / "kernel.so").get_function(
         state.program.name
     )
     return found

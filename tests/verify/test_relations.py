@@ -42,9 +42,9 @@ KNOWN = {
 HONEST = "def run(x):\n    e = (x - x.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1, keepdim=True)\n"
 FAR = (
     "def run(x):\n    y = torch.softmax(x, -1)\n    centre = abs(float(x.mean()))\n"
-    "    return torch.zeros_like(y) if 30 <= centre < 1e30 else y\n"
+    "    return torch.zeros_like(y) if 60 <= centre < 1e30 else y\n"
 )
-"""Wrong far from zero, and right where the mean is no number: special values show nothing."""
+"""Wrong far from zero, further than a mean of large values is, and right where it is no number."""
 
 
 @pytest.fixture
@@ -118,4 +118,4 @@ def test_a_kernel_that_fails_far_from_zero_is_rejected_by_nothing_else(made, poo
     assert found.failure == "relations"
     assert "shift of x" in next(f.message for f in found.findings if f.status == "fail")
     without = verify(problem, *make(FAR), pool=pool, oracle=oracle, disabled=frozenset({"relations"}))
-    assert without.status == "accepted"
+    assert without.status == "accepted", [f for f in without.findings if f.status != "pass"]
