@@ -87,6 +87,7 @@ def test_a_grid_beyond_all_bounds_is_not_served() -> None:
 PRELUDE = """
 import jax, jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 def double(x, out): out[...] = x[...] * 2
 def product(a, b, out):
     @pl.when(pl.program_id(2) == 0)
@@ -96,6 +97,16 @@ def doubled(x, rows, columns):
     block = pl.BlockSpec((rows, columns), lambda i, j: (i, j))
     return pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         grid=(pl.cdiv(x.shape[0], rows), pl.cdiv(x.shape[1], columns)), in_specs=[block], out_specs=block)(x)
+def copied(x, early, shift):
+    def kernel(x, out, held, done):
+        copy = pltpu.make_async_copy(x.at[pl.ds(8 * pl.program_id(0) + shift, 8)], held, done)
+        copy.start()
+        if early: copy.wait()
+        out[...] = held[...]
+        if not early: copy.wait()
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(2,),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_specs=pl.BlockSpec((8, 256), lambda i: (i, 0)),
+        scratch_shapes=[pltpu.VMEM((8, 256), jnp.float32), pltpu.SemaphoreType.DMA])(x)
 """
 SOURCES = {
     "right": "def run(a, b):\n"
@@ -109,6 +120,9 @@ SOURCES = {
     "call = jax.jit(pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct((16, 256), jnp.float32), grid=(4, 4),\n"
     "    in_specs=[block], out_specs=block))\n"
     "def run(a, b): return call(a)\n",
+    "waited for": "def run(a, b): return copied(a, 1, 0)\n",
+    "read before its wait": "def run(a, b): return copied(a, 0, 0)\n",
+    "beyond the array": "def run(a, b): return copied(a, 1, 4)\n",
 }
 PROGRAM = """
 import json, pathlib, sys, torch
@@ -152,6 +166,19 @@ class TestInterpreted:
         assert re.match(
             "RuntimeError: it cannot be lowered for a TPU: .*divisible by 8 and 128", told[f"{name} said"]
         )
+
+    def test_a_copy_that_was_waited_for_is_taken(self, told) -> None:
+        assert told["waited for"] > 0 and "float64" in told["waited for said"]
+
+    def test_a_copy_read_before_its_wait_is_a_race_by_line_though_its_answer_is_right(self, told) -> None:
+        assert re.search(
+            r"race on a simulated TPU: write at k.py:17:8 .* and read at k.py:19:19 ",
+            told["read before its wait said"],
+        )
+
+    def test_a_slice_beyond_an_array_that_the_interpreter_clamps_is_refused(self, told) -> None:
+        assert "SimulationError: on a simulated TPU" in told["beyond the array said"]
+        assert "buffer has shape (16, 256)" in told["beyond the array said"]
 
     def test_an_entry_without_a_kernel_is_refused(self, told) -> None:
         assert "called no pallas_call" in told["no kernel said"]

@@ -31,8 +31,9 @@ What fails raises an error that names it. In interpret mode outputs start as NaN
 its array, so that both show in the answer.
 
 Covers: float32, bfloat16, float16, 8- and 32-bit integers, bool; int64 whose values fit 32 bits.
-Does not cover: float64 (`Unsupported`); block specifications with `Element` or data-dependent index maps, which are
-not checked; memory limits of a TPU; races between cores, but where the candidate asks for TPU interpret mode itself.
+Does not cover: float64 (`Unsupported`); block specifications with `Element`, which are not checked; of outputs whose
+index maps depend on data, which blocks are left out or revisited; memory limits of a TPU; races between cores, but
+where the candidate asks for TPU interpret mode itself.
 """
 
 import functools
@@ -51,6 +52,7 @@ from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build
 from ._package import imported
 from ._pallas_grid import check_grid
+from ._pallas_simulated import check_simulated, wants_simulation
 from ._protocol import Availability, Kernel
 from .torch import check_python, load_symbol
 
@@ -108,13 +110,15 @@ def _checked(candidate: Candidate) -> Build:
 
 
 class _Interpreting:
-    """Stands where `pallas_call` was: checks grid and blocks and interprets, or lowers while `lowering`."""
+    """Stands where `pallas_call` was: checks grid and blocks and interprets, or lowers or simulates while told so."""
 
     def __init__(self) -> None:
         self.calls = 0
         """How often it was called."""
         self.lowering = False
         """Whether calls are kept as they are, for Mosaic."""
+        self.simulating = False
+        """Whether calls run on the simulated TPU."""
         pallas: Any = importlib.import_module("jax.experimental.pallas")
         self._real = getattr(pallas.pallas_call, "_real", pallas.pallas_call)
         self._tpu_interpreter = importlib.import_module("jax.experimental.pallas.tpu").InterpretParams
@@ -131,6 +135,9 @@ class _Interpreting:
             if self.lowering:
                 return self._real(kernel, *positional, **options)(*arguments)
             check_grid(options, arguments, out_shape, getattr(kernel, "__name__", "kernel"))
+            if self.simulating:
+                simulated = self._tpu_interpreter(detect_races=True)
+                return self._real(kernel, *positional, interpret=simulated, **options)(*arguments)
             return self._real(kernel, *positional, interpret=kept, **options)(*arguments)
 
         return call
@@ -167,10 +174,23 @@ class _Entry:
 
         self._lower(jax, call, tensors)
         before = self._interpreting.calls
-        compiled: Callable[..., Any] = jax.jit(call).lower(*tensors).compile()
+        traced = jax.jit(call).trace(*tensors)
+        compiled: Callable[..., Any] = traced.lower().compile()
         if self._interpreting.calls == before:
             raise RuntimeError("the entry called no pallas_call; a Pallas candidate computes in one")
+        if wants_simulation(traced.jaxpr):
+            self._simulate(jax, call, tensors, jax.tree.leaves(compiled(*tensors)))
         return compiled
+
+    def _simulate(self, jax: Any, call: Callable[..., Any], tensors: list[Any], plain: list[Any]) -> None:
+        """Run the call once on the simulated TPU, which raises what it finds."""
+        self._interpreting.simulating = True
+        jax.clear_caches()  # what was traced for the plain interpreter must not be run again
+        try:
+            check_simulated(call, tensors, plain)
+        finally:
+            self._interpreting.simulating = False
+            jax.clear_caches()
 
     def _lower(self, jax: Any, call: Callable[..., Any], tensors: list[Any]) -> None:
         """Lower the call for a TPU, which raises where Mosaic cannot take it."""
