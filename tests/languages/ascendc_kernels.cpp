@@ -212,7 +212,7 @@ KW_KERNEL(fractal) {
   F(exhausted) F(too_large) F(start) F(length) F(beyond) F(unwritten) F(other_queue) F(empty) F(full) F(twice)      \
   F(left_in_queue) F(no_flag_set) F(flag_left) F(flag_twice) F(event_nine) F(scalar_reads) F(scalar_writes)         \
   F(blocks_meet) F(block_reads) F(constant) F(buffer_end) F(freed_output) F(reused) F(nine_tensors) F(padded)       \
-  F(not_lent) F(padding_read) F(masked)
+  F(not_lent) F(padding_read) F(masked) F(claimed)
 enum Fault {
 #define NAMED(name) name,
   FAULTS(NAMED)
@@ -262,6 +262,11 @@ __aicore__ inline void faulty(Fault fault, GM_ADDR x, GM_ADDR y, GM_ADDR z, uint
     Muls(own, a, 2.0f, TILE);
     DataCopy(own, gx[from], TILE);  // @reused
   }
+  ASSERT(a.GetSize() == TILE && "a whole tile");
+  if (fault == claimed) ASSERT(GetBlockNum() == 99);  // @claimed
+  printf("a tile of %u\n", a.GetSize());
+  PRINTF("and %d more", 1);
+  DumpTensor(a, 1, 8);
   LocalTensor<float> c = out.AllocTensor<float>();
   if (fault == start) Adds(c, a[1], 1.0f, 8);  // @start
   if (fault == buffer_end) Adds(c, a, 1.0f, TILE + 8);  // @buffer_end

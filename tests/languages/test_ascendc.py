@@ -22,7 +22,7 @@ KINDS = {
     "blocks_meet": "race", "block_reads": "race", "constant": "read-only", "buffer_end": "out-of-bounds",
     "freed_output": "freed", "reused": "race", "nine_tensors": "queue", "padded": "length",
     "not_lent": "out-of-bounds", "padding_read": "uninitialised", "never_freed": "left", "left_in_queue": "left",
-    "masked": "mask",
+    "masked": "mask", "claimed": "assert",
 }  # fmt: skip
 
 

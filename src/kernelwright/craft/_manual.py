@@ -153,15 +153,19 @@ def _fields(text: str) -> set[str]:
 
 
 def _costs(d: Description) -> str:
+    k = {kind: operation.name for kind, operation in d.by_kind.items()}
     return f"""## Cycles
 
-One instruction issues each cycle, in order, as soon as the registers it reads are ready, its unit is free, and a
-register it writes would not be overtaken. *Latency* is the cycles until its result can be read; *busy* the cycles for
-which its unit takes no other. Scratchpad instructions share one port. A taken branch costs {d.branch} cycles more.
+Cycles count from 0. One instruction issues each cycle, in order, as soon as the registers it reads are ready, its unit is
+free, and a register it writes would not be overtaken: its result may not be ready before that of an earlier instruction.
+*Latency* is the cycles until its result can be read; *busy* the cycles for which its unit takes no other. Each table above
+is one unit; the scratchpad's is its one port. After a taken branch the next instruction issues {d.branch} cycles later. A program
+takes the cycles up to that of `{k["halt"]}`, and one for it.
 
-A transfer starts when its queue is free, waits {d.dma_latency} cycles, and then holds the one channel to memory for {d.dma_row} cycle{"s" * (d.dma_row > 1)} a row
-and 1 cycle for every {d.dma_words} words. Waiting times of different queues overlap. A queue holds {d.dma_depth} transfers that run; one more
-makes the program wait. `{d.by_kind["mwait"].name}` and `{d.by_kind["dwait"].name}` take the time until what they wait for has ended."""
+A transfer starts when its queue is free, at the earliest in the cycle after its instruction, waits {d.dma_latency} cycles, and then
+holds the one channel to memory for {d.dma_row} cycle{"s" * (d.dma_row > 1)} a row and 1 cycle for every {d.dma_words} words of all its rows. Its queue is free when
+it has ended. Waiting times of different queues overlap. A queue holds {d.dma_depth} transfers that run; with one more the program goes on
+when one has ended. After `{k["mwait"]}` and `{k["dwait"]}` the next instruction issues when what they wait for has ended."""
 
 
 def listing(program: Program) -> str:

@@ -97,7 +97,7 @@ _TABLE: tuple[tuple[str, str, str, int, int, str], ...] = (
     ("mst", "x:m a:s s:s", "memory", 1, 8, "row i of {x} goes to words from {a} + i*{s}, aligned"),
     ("mma", "d:m:rw a:m b:m", "matrix", 16, 8, "{mma}"),
     ("mtr", "d:m:w a:m", "matrix", 8, 8, "{d} = {a} transposed"),
-    ("mwait", "", "control", 1, 1, "wait until no multiplication is under way"),
+    ("mwait", "", "control", 1, 1, "wait until the results of all instructions on tiles (table *Tiles*) are ready"),
     ("dshape", "q:q a:s b:s", "scalar", 1, 1, "later transfers of {q} move {a} rows of {b} words, at least 1 each"),
     ("dstride", "q:q a:s b:s", "scalar", 1, 1,
      "rows of later transfers of {q} begin {a} apart in memory and {b} apart in the scratchpad"),

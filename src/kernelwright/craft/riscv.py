@@ -2,7 +2,7 @@
 
 Covers: programs that hang (killed at a deadline), that leave their tensors (each ends at a page without access), that
 write inputs. The emulator may read the system and write its own folder only, where the kernel has Landlock.
-Does not cover: reads before a tensor within its first page, uninitialised reads, the line of a fault, any time.
+Does not cover: reads before a tensor within its first page, uninitialised reads, what registers held, any time.
 """
 
 import re
@@ -10,7 +10,7 @@ import shutil
 import struct
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,13 +20,14 @@ import numpy as np
 from ..errors import MissingToolError
 from ..languages._process import Finished, run_tool
 from ._assembler import AssemblyError
+from ._riscv_places import Places, line_table
 from ._riscv_text import check_text
 from .backend import Ran
 from .compiler import c_source
 from .expression import measure
 from .tasks import CraftTask, Workload
 
-COMPILER, EMULATOR = "riscv64-linux-gnu-gcc", "qemu-riscv64"
+COMPILER, EMULATOR, READER = "riscv64-linux-gnu-gcc", "qemu-riscv64", "riscv64-linux-gnu-readelf"
 FLAGS = (
     "-O3",
     "-march=rv64gcv",
@@ -53,11 +54,12 @@ class RiscV:
         self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-riscv-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._built = ""
+        self._at: dict[int, int] = {}
 
     def missing(self) -> str:
         """Say which tool is missing."""
         how = "apt-get install gcc qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
-        lacking = [tool for tool in (COMPILER, EMULATOR, "gcc") if shutil.which(tool) is None]
+        lacking = [tool for tool in (COMPILER, EMULATOR, READER, "gcc") if shutil.which(tool) is None]
         return f"riscv needs {', '.join(lacking)}; {how}" if lacking else ""
 
     def manual(self) -> str:
@@ -87,6 +89,7 @@ class RiscV:
             done = self._tool(
                 COMPILER,
                 "-static",
+                "-Wa,-g",
                 *FLAGS,
                 "harness.o",
                 "kernel.s",
@@ -98,42 +101,52 @@ class RiscV:
             if done.returncode or done.timed_out:
                 found = [(int(m[1]), m[2]) for m in _ERROR.finditer(done.output)]
                 raise AssemblyError(found or [(1, " ".join(done.output.split())[-400:])])
-            self._built = text
+            listed = self._tool(READER, "--debug-dump=decodedline", "kernel.elf", deadline_s=_BUILD_S)
+            self._at, self._built = line_table(listed.output), text
         return f"{(self._folder / 'kernel.elf').stat().st_size} bytes linked"
 
     def run(
         self, task: CraftTask, text: str, workload: Workload, *, most: int = 0, trace: range = range(0)
     ) -> Ran:
-        """Run a program; `most` and `trace` do not apply, a deadline does."""
-        del most, trace
+        """Run a program; `most` does not apply, a deadline does."""
+        del most
         self.assemble(text)
         (self._folder / "input.bin").write_bytes(_input(task, workload))
         counts = []
         for word in ("skip", "call"):
-            for name in ("count", "output.bin"):
+            for name in ("count", "output.bin", "places", "fault", "lines", "steps"):
                 (self._folder / name).unlink(missing_ok=True)
             done = self._tool(
                 EMULATOR,
                 "-cpu",
                 "rv64,v=true,vlen=128",
                 "-plugin",
-                "./count.so",
+                f"./count.so{self._watched(trace) if word == 'call' else ''}",
                 "./kernel.elf",
                 word,
                 deadline_s=_RUN_S,
             )
+            places = Places(self._folder, self._at, text, _outside(task, workload))
+            steps = places.steps() if trace else ()
             if done.timed_out:
-                return Ran(None, 0, f"the program did not end within {_RUN_S:g} s", "endless")
+                said = f"the program did not end within {_RUN_S:g} s"
+                return Ran(None, 0, said, "endless", trace=steps)
             if done.returncode:
-                return Ran(None, 0, _stopped(done), "stopped")
+                return Ran(None, 0, _stopped(done, places), "stopped", places.lines(), steps)
             counts.append(int((self._folder / "count").read_text()))
         data = (self._folder / "output.bin").read_bytes()
         unwritten = int((np.frombuffer(data, np.uint32) == _UNWRITTEN).sum())
         if unwritten:
-            return Ran(
-                None, 0, f"{unwritten} words of output {task.output.name} were never written", "uninitialised"
-            )
-        return Ran(np.frombuffer(data, np.float32).reshape(workload.expected.shape), counts[1] - counts[0])
+            said = f"{unwritten} words of output {task.output.name} were never written"
+            return Ran(None, 0, said, "uninitialised", places.lines(), steps)
+        output = np.frombuffer(data, np.float32).reshape(workload.expected.shape)
+        return Ran(output, counts[1] - counts[0], lines=places.lines(), trace=steps)
+
+    def _watched(self, trace: range) -> str:
+        """Return what the plugin is told: the program's addresses, and which steps to keep."""
+        if not self._at:
+            return ""
+        return f",low={min(self._at)},high={max(self._at) + 4},first={trace.start},steps={len(trace)}"
 
     def programs(self, task: CraftTask) -> Mapping[str, str]:
         """Return what the C compiler makes of plain loops, and the program with vectors that this package has."""
@@ -197,13 +210,26 @@ def _input(task: CraftTask, workload: Workload) -> bytes:
     )
 
 
-def _stopped(done: Finished) -> str:
+def _outside(task: CraftTask, workload: Workload) -> Sequence[tuple[str, int]]:
+    """Return the names and bytes of what a program is lent, as the harness lists them; sizes have none."""
+    sizes = workload.sizes
+    lent = [
+        (a.name, 4 * measure(a.rows, sizes) * measure(a.cols, sizes)) for a in task.arrays if a.role != "temp"
+    ]
+    return [
+        *lent, ("the workspace", 4 * task.work_words), *((name, 0) for name in sizes),
+        ("the arguments", 8 * (len(lent) + 1 + len(sizes))),
+    ]  # fmt: skip
+
+
+def _stopped(done: Finished, places: Places) -> str:
     code = done.returncode
     signal = -code if code < 0 else code - 128
-    if signal in {4, 7, 8, 11}:
+    if signal in {4, 5, 7, 8, 11}:
         what = {
-            4: "an instruction that does not exist",
+            4: "an instruction that does not exist, or that the vector settings forbid",
             11: "an access outside the tensors, or a write to an input",
         }
-        return f"the program was stopped by signal {signal}: {what.get(signal, 'a fault')}"
+        line, address = places.fault()
+        return f"{line}the program was stopped by signal {signal}: {what.get(signal, 'a fault')}{address}"
     return f"the program ended with code {code} in place of returning: {' '.join(done.output.split())[-200:]}"

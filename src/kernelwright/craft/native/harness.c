@@ -1,8 +1,12 @@
 // Maps the tensors of a workload, calls the kernel, writes the output. Each tensor ends at a page without access.
+//
+// `places` holds the arguments, which are where each tensor is and its sizes, and where they are; `fault` the signal, the instruction and the address at which a kernel was stopped.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 void kernel(const int64_t *arguments);
@@ -18,6 +22,29 @@ static int whole(int file, void *to, size_t bytes) {
     bytes -= got;
   }
   return 1;
+}
+
+static void keep(const char *name, const void *data, size_t bytes) {
+  int to = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (write(to, data, bytes) < 0) _exit(96);
+  close(to);
+}
+
+static void stopped(int signal, siginfo_t *info, void *context) {
+  // The kernel may have used gp, by which this code finds its data.
+  __asm__ volatile(".option push\n.option norelax\nla gp, __global_pointer$\n.option pop");
+  int64_t told[] = {signal, ((ucontext_t *)context)->uc_mcontext.__gregs[0], (int64_t)info->si_addr};
+  keep("fault", told, sizeof(told));
+  _exit(128 + signal);
+}
+
+static void watch(void) {
+  static char room[1 << 16];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof(room)};
+  struct sigaction how = {.sa_sigaction = stopped, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
+  sigaltstack(&stack, NULL);
+  const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+  for (int i = 0; i < 5; i++) sigaction(signals[i], &how, NULL);
 }
 
 int main(int count, char **given) {
@@ -38,6 +65,9 @@ int main(int count, char **given) {
     arguments[i] = (int64_t)start;
   }
   if (!whole(file, arguments + regions, 8 * sizes)) return 94;
+  arguments[regions + sizes] = (int64_t)arguments;
+  keep("places", arguments, 8 * (regions + sizes + 1));
+  watch();
   if (given[1][0] == 'c') kernel(arguments);
   int to = open("output.bin", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   for (int64_t i = 0; i < regions; i++)

@@ -39,6 +39,8 @@
 #define GM_ADDR uint8_t*
 #define ASCEND_IS_AIC (::kw::ascend::core()->is(::kw::ascend::Kind::kCube))
 #define ASCEND_IS_AIV (::kw::ascend::core()->is(::kw::ascend::Kind::kVector))
+#define ASSERT(...)                                                                                                     \
+  ((__VA_ARGS__) ? (void)0 : ::kw::ascend::fault("assert", {__FILE__, __LINE__}, "ASSERT(%s) does not hold", #__VA_ARGS__))
 #define ICPU_RUN_KF(kernel, blocks, ...) ::kw::ascend::run(static_cast<int>(blocks), [&] { kernel(__VA_ARGS__); })
 
 using half = kw::float16;
@@ -78,6 +80,14 @@ enum class HardEvent : uint8_t {
 #undef KW_NAMED
 };
 enum class KernelMode { MIX_MODE, AIC_MODE, AIV_MODE };
+
+// What a kernel prints while it is looked into: nothing here.
+template <typename... Given>
+void printf(const char*, Given&&...) {}
+template <typename... Given>
+void PRINTF(const char*, Given&&...) {}
+template <typename Tensor>
+void DumpTensor(const Tensor&, uint32_t, uint32_t) {}
 
 namespace detail {
 constexpr Memory memory_of(TPosition at) {

@@ -38,6 +38,7 @@
 #define TILING_KEY_IS(n) (::kw::ascend::tiling_key() == (n))
 #define KERNEL_TASK_TYPE_DEFAULT(type)
 #define KERNEL_TASK_TYPE(key, type)
+#undef ASSERT
 #define ASSERT(condition)
 #define ASCENDC_CPU_DEBUG 1
 #define OP_LOGD(...)
