@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.api import bundles
 from kernelwright.api.bundles import Asked, Bundle, import_records, write
 from kernelwright.api.bundles._execute import execute
 from kernelwright.api.bundles._manifest import Returned, is_of, write_manifest
@@ -38,6 +39,7 @@ from kernelwright.records import (
 )  # fmt: skip
 from kernelwright.search import found_by
 from kernelwright.store import Store
+from kernelwright.suites import Journal, Ours, Row, Theirs
 from kernelwright.tasks import load_candidate, load_task
 
 TASK = """
@@ -448,6 +450,90 @@ def test_a_machine_that_lacks_a_package_says_which(asked: Path, capsys: pytest.C
         [sys.executable, str(asked / "b" / "run.py")], capture_output=True, text=True, timeout=100
     )
     assert "task.json is missing or was changed" in done.stderr
+
+
+def suite_rows(home: Path, *runs: tuple[str, str]) -> Path:
+    """Write rows of a suite whose problems were judged in these runs."""
+    journal = Journal(home / "rows.jsonl")
+    for problem, run in runs:
+        ours = Ours(verdict="accepted", decision="improved", run=run)
+        journal.keep(
+            problem,
+            Row(
+                suite="kernelbench", problem=problem, group="level1", candidate="k.py", sizes="declared", seconds=1,
+                theirs=Theirs(status="correct"), ours=ours,
+            ),
+        )  # fmt: skip
+    return home / "rows.jsonl"
+
+
+def test_a_suite_is_one_folder_with_a_bundle_for_each_problem_and_comes_back_as_runs(
+    folder: Path, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(store) as kept:
+        first = import_records(folder, kept).run
+    rows = suite_rows(tmp_path, ("level1/1 a", first), ("level1/2", first), ("level1/3", ""))
+    words = ["--for", "cpu", "--to", str(tmp_path / "suite"), "--store", str(store)]
+    assert main(["bundle", f"suite:{rows}", *words, "--baseline", "eager"]) == 0
+    said = capsys.readouterr().out
+    assert "left out: level1/3: it has no run" in said
+    assert "2 problem(s) of kernelbench for cpu" in said
+    inner = tmp_path / "suite" / "level1-1-a"
+    bundle = Bundle.from_json((inner / "bundle.json").read_text())
+    assert (bundle.run, [a.candidate for a in bundle.candidates]) == (first, [candidate(RIGHT).key])
+    records = inner / "records"
+    (records / "evaluations").mkdir(parents=True)
+    task = Task.from_json((inner / "task.json").read_text())
+    held = planted(task, bundle.candidates[0], right=True).model_copy(update={"tried": 1})
+    decided = decide(held.timing, held.verdict, bounds_of(task), task.contract, tried=1)
+    (records / "evaluations" / f"{held.candidate.key}.json").write_text(
+        held.model_copy(update={"decision": decided}).to_json()
+    )
+    back = Returned(bundle=bundle.key, device=detect("cpu"), environment={}, bounds=bounds_of(task))
+    (records / "device.json").write_text(back.to_json())
+    write_manifest(records, [p for p in records.rglob("*.json") if p.name != "manifest.json"])
+    assert main(["import", str(tmp_path / "suite"), "--store", str(store)]) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith(f"level1/1 a:\n{candidate(RIGHT).key}: improved")
+    assert "level1/2: refused: " in err and "holds no records yet" in err
+
+
+def test_run_py_of_a_suite_runs_each_bundle_that_has_no_records(tmp_path: Path) -> None:
+    shutil.copyfile(Path(bundles.__file__).with_name("run_suite.py"), tmp_path / "run.py")
+    listed = [{"problem": name, "folder": name} for name in ("done", "next", "broken")]
+    (tmp_path / "suite.json").write_text(json.dumps({"bundles": listed}))
+    for name, text in (
+        ("done", "raise SystemExit('not again')"),
+        ("next", "import pathlib\np = pathlib.Path(__file__).with_name('records')\np.mkdir()\n"
+                 "(p / 'manifest.json').touch()"),
+        ("broken", "raise SystemExit(4)"),
+    ):  # fmt: skip
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.py").write_text(text)
+    (tmp_path / "done" / "records").mkdir()
+    (tmp_path / "done" / "records" / "manifest.json").touch()
+    command = [sys.executable, str(tmp_path / "run.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 4
+    assert done.stdout.splitlines() == ["[1/3] done: has records", "[2/3] next", "[3/3] broken"]
+    assert "1 of 3 have no records, the first is broken" in done.stderr
+    (tmp_path / "suite.json").unlink()
+    assert subprocess.run(command, capture_output=True, timeout=100).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "is no file; expected rows that"), ("", "holds no rows"), ("{}", "holds no rows")],
+)
+def test_what_is_no_rows_of_a_suite_is_said(
+    tmp_path: Path, text: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "rows.jsonl").write_text(text)
+    words = ["bundle", f"suite:{tmp_path / 'rows.jsonl'}", "--for", "sm_90", "--to", str(tmp_path / "b")]
+    assert main([*words, "--store", str(tmp_path / "s")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
 
 
 def test_targets_and_devices() -> None:

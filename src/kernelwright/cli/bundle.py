@@ -5,8 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..errors import InputError
 from ..store import Store
 from ._common import Calls, Common, Taken, print_json
+
+OF_SUITE = "suite:"
+"""What precedes a file of rows."""
 
 
 def bundle(
@@ -26,13 +30,14 @@ def bundle(
     There, `python3 run.py` writes records; here, `kernelwright import FOLDER` checks and decides them.
 
     Args:
-        target: A run's id (`run:RUN`, `run:last`), whose candidates are taken; or a task, as for `judge`.
+        target: A run's id (`run:RUN`, `run:last`), whose candidates are taken; rows of a suite (`suite:ROWS`, a file
+            that `suite run --to` wrote), of which every problem's are; or a task, as for `judge`.
         candidates: Of a task: source files, `file:symbol`, folders, packages, `run:RUN` or `run:RUN:KEY`.
         device: What it is for: `sm_80`, `sm_90`, `sm_100`, `sm_120`, `gfx942`, ..., or `cpu`.
         to: Folder to write, new or empty.
         baseline: Native form to measure against, as for `optimize`.
         calls: What candidates may call, as for `judge`.
-        most: Candidates of a run to take at most, the fastest first.
+        most: Candidates of a run, or of a problem, to take at most, the fastest first.
         wheels: Download the wheels that the other machine may lack, for Python 3.12 on x86-64 Linux.
         taken: How the task is loaded.
         common: Flags of every command.
@@ -42,6 +47,8 @@ def bundle(
     from ..api.judge import OF_RUN, given
 
     common, taken = common or Common(), taken or Taken()
+    if target.startswith(OF_SUITE):
+        return _suite(target, candidates, device, to, (baseline or [], most, wheels), common)
     with Store(common.folder) as store:
         run = store.run(target.removeprefix(OF_RUN)) if target.startswith(OF_RUN) else None
         task = taken.task(store.task(run.task) if run else target, calls=calls)
@@ -58,4 +65,32 @@ def bundle(
     else:
         print(f"{to}: {len(made.candidates)} candidate(s) of {made.task_name} for {made.target}")
         print(f"there: python3 run.py; then here: kernelwright import {to}{common.again}")
+    return 0
+
+
+def _suite(
+    target: str, candidates: tuple[str, ...], device: str, to: Path, how: tuple[list[str], int, bool], common: Common
+) -> int:  # fmt: skip
+    """Write a folder of bundles for the rows of a suite."""
+    from ..api.bundles import write_suite
+
+    if candidates:
+        raise InputError(f"{target} names its candidates itself; leave {candidates[0]!r} out")
+    baselines, most, wheels = how
+    rows = Path(target.removeprefix(OF_SUITE))
+    with Store(common.folder) as store:
+        made = write_suite(
+            rows, target=device, folder=to, store=store, baselines=baselines, most=most, wheels=wheels
+        )
+    left = dict(made.left_out)
+    if common.json:
+        print_json(
+            "result", folder=str(to), suite=made.suite, problems=[b.problem for b in made.bundles],
+            left_out={**left},
+        )  # fmt: skip
+        return 0
+    for problem, why in left.items():
+        print(f"left out: {problem}: {why}")
+    print(f"{to}: {len(made.bundles)} problem(s) of {made.suite} for {made.target}")
+    print(f"there: python3 run.py; then here: kernelwright import {to}{common.again}")
     return 0

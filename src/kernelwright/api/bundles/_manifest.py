@@ -84,6 +84,16 @@ def check_target(target: str) -> str:
     return target
 
 
+def kind_of(target: str) -> str:
+    """Return the kind of device of a target.
+
+    Example:
+        >>> kind_of("sm_90"), kind_of("gfx942"), kind_of("cpu")
+        ('cuda', 'hip', 'cpu')
+    """
+    return "cpu" if target == "cpu" else "hip" if target.startswith("gfx") else "cuda"
+
+
 def is_of(target: str, device: Device) -> bool:
     """Tell whether a device is of the target.
 

@@ -28,6 +28,7 @@ from ._manifest import (
     Bundle,
     check_target,
     files_of,
+    kind_of,
     write_manifest,
 )  # fmt: skip
 from ._wheel import needed, write_wheel
@@ -151,7 +152,7 @@ def _seeds(task: Task) -> tuple[int, ...]:
 
 
 def _check_languages(candidates: Sequence[Candidate], target: str) -> None:
-    device = "cpu" if target == "cpu" else "hip" if target.startswith("gfx") else "cuda"
+    device = kind_of(target)
     for candidate in candidates:
         if not get_language(candidate.language).timeable(device):
             raise InputError(

@@ -288,7 +288,11 @@ inline void run(int blocks, const std::function<void()>& kernel) {
       spans().clear();
     }
   } ends;
-  if (blocks < 1 || blocks > 16384) ::kw::raise("RuntimeError", "", "a launch has 1 to 16384 blocks");
+  if (blocks < 1 || blocks > 16384) {
+    char text[96];
+    snprintf(text, sizeof(text), "a launch of %d blocks; expected 1 to 16384", blocks);
+    ::kw::raise("RuntimeError", "", text);
+  }
   Launch launch(blocks, kernel);
   launch.run();
   launch.end_check();
