@@ -249,7 +249,7 @@ void multiply_deep(const PackedProduct<P, T, A>& product, Left left, float* room
       const int64_t row = count * chunk / d.chunks, rows = count * (chunk + 1) / d.chunks - row, k = d.begin(part);
       float* const to = room + (b * s.rows + m + row) * s.inner + k * rows;
       if constexpr (std::is_same_v<Left, InPlace<A>>) Tiles::lay(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
-      else lay_tiles<P::rows>(left, b, m + row, rows, k, d.begin(part + 1) - k, to);
+      else lay_tiles<P::rows>(left, b, m + row, rows, s.rows, k, d.begin(part + 1) - k, to);
     }
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {

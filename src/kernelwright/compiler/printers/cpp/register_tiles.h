@@ -107,20 +107,24 @@ template <class Row> KW_INLINE void lay_tile(Row row, int64_t rows, int64_t dept
   }
 }
 
-// The same of a left factor that lies so: its lanes run along rows.
+// The same of a left factor that lies so: its lanes run along rows, of which there are `all`.
 template <class Function>
-KW_INLINE void lay_tile(const OfRows<Function>& left, int64_t b, int64_t m, int64_t rows, int64_t k, int64_t depth, float* to) {
+KW_INLINE void lay_tile(const OfRows<Function>& left, int64_t b, int64_t m, int64_t rows, int64_t all, int64_t k, int64_t depth,
+                        float* to) {
   const Part tile{static_cast<int>(rows)};
-  for (int64_t i = 0; i < depth; ++i, to += rows) store(to, left.function(b, m, k + i, tile), tile);
+  int64_t i = 0;
+  if (m + W <= all)  // what is too many, the next overwrites
+    for (; (depth - i) * rows >= W; ++i) store(to + i * rows, left.function(b, m, k + i, Full{}), Full{});
+  for (; i < depth; ++i) store(to + i * rows, left.function(b, m, k + i, tile), tile);
 }
 
 // Elements k to k + depth of some rows of the left factor as tiles of R of them take them.
 template <int R, class Left>
-void lay_tiles(const Left& left, int64_t b, int64_t m, int64_t count, int64_t k, int64_t depth, float* to) {
+void lay_tiles(const Left& left, int64_t b, int64_t m, int64_t count, int64_t all, int64_t k, int64_t depth, float* to) {
   const Heights<R> high(count);
   for (int64_t i = 0; i < high.tiles; ++i) {
     const int64_t row = m + high.row(i);
-    if constexpr (is_of_rows<Left>) lay_tile(left, b, row, high.rows(i), k, depth, to + high.row(i) * depth);
+    if constexpr (is_of_rows<Left>) lay_tile(left, b, row, high.rows(i), all, k, depth, to + high.row(i) * depth);
     else lay_tile(
         [&](int64_t r, int64_t at, auto lanes) KW_INLINED {
           if constexpr (is_in_place<Left>) return load(left.data + b * left.item + (row + r) * left.row + k + at, lanes);
@@ -180,7 +184,7 @@ void RegisterTiles<P, T, A>::deep_narrow(const A* a, int64_t a_row, const T* b, 
 template <class P, class T, class A>
 void RegisterTiles<P, T, A>::lay(const InPlace<A>& left, int64_t b, int64_t m, int64_t count, int64_t k, int64_t depth,
                                  float* to) {
-  if constexpr (kMayBeDeep) lay_tiles<P::rows>(left, b, m, count, k, depth, to);
+  if constexpr (kMayBeDeep) lay_tiles<P::rows>(left, b, m, count, m + count, k, depth, to);
 }
 template <class P, class T, class A>
 InPlace<A> RegisterTiles<P, T, A>::moved(const Shape& s, const InPlace<A>& left, A* room) {
