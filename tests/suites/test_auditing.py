@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.cli import main
 from kernelwright.records import DecisionStatus, Interval, VerdictStatus
+from kernelwright.report import SuiteReport, headline, render_suite, suite_csv
 from kernelwright.suites import (
     Journal,
     Ours,
@@ -141,6 +142,16 @@ def test_standings_and_the_headline():
     assert found.geomean_ours == pytest.approx(2 ** (1 / 6), abs=1e-3)
     assert fast_p(rows, 0.5, ours=True) == 0.5  # what is right counts below 1, whatever its decision
     assert fast_p(rows, 1.0, ours=True) == pytest.approx(1 / 6)
+
+
+def test_a_report_says_of_what_was_only_screened_how_far_its_verdict_reaches():
+    made = row()
+    screened = made.model_copy(update={"ours": made.ours.model_copy(update={"screened": True})})
+    told = SuiteReport("kernelbench", [row("level1/2_B"), screened])
+    assert "ours 2 accepted (1 as far as screened)," in headline(told.summary)
+    for text in (suite_csv(told.rows), render_suite(told)):
+        assert text.count("accepted as far as screened") == 1
+    assert ">2, 1 as far as screened<" in render_suite(told)
 
 
 def test_changes_are_told_where_intervals_part():

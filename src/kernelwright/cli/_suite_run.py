@@ -158,8 +158,7 @@ def line(row: "Row") -> str:
     ours = ", ".join(row.ours.failed) or (
         speedup_text(row.ours.speedup.model_dump()) if row.ours.speedup else row.ours.reason
     )
-    screened = " as far as screened" if row.ours.screened else ""
-    ours = f"{row.ours.verdict}{screened}, {row.ours.decision}, {ours}"
+    ours = f"{row.ours.told}, {row.ours.decision}, {ours}"
     return f"{row.problem}: theirs {row.theirs.status} {theirs}{flags}; ours {ours}"
 
 

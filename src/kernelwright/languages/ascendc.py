@@ -59,10 +59,10 @@ Executed: `TPipe`, `TQue`, `TQueBind`, `TBuf`, `LocalMemAllocator`; `LocalTensor
 `Duplicate`, `Copy` and `Cast` in all modes, on the first elements or by masks, repeats and strides; `ReduceSum`,
 `ReduceMax`, `ReduceMin` and their forms by repeats (`WholeReduce...`, `GetReduceMaxMinCount`), blocks and pairs;
 `Compare`, `Select`, `Brcb`, `Gather`; `Tanh`, `Sigmoid`, `Erf`, `Sin`, `Floor` and their like, `Gelu`, `Silu`,
-`Sum`, `Mean`, `BroadCast`; `ASSERT`; `printf`, `PRINTF` and `DumpTensor`, which print nothing. Of the cube unit `DataCopy` into fractals, `LoadData`,
-`LoadDataWithTranspose`, `Mmad` with bias and sums, `Fixpipe` with conversion and ReLU;
-half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MODE)` has two vector cores with each
-cube core. What is not there does not compile, and is `unavailable`, never refused.
+`Sum`, `Mean`, `BroadCast`; `ASSERT`; `printf`, `PRINTF` and `DumpTensor`, which print nothing. Of the cube unit
+`DataCopy` into fractals, `LoadData`, `LoadDataWithTranspose`, `Mmad` with bias and sums, `Fixpipe` with conversion and
+ReLU; half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MODE)` has two vector cores with
+each cube core. What is not there does not compile, and is `unavailable`, never refused.
 
 Covers: accesses by one pipe of what another writes or reads with no queue and no flag that orders them; bytes of a
 buffer that nobody wrote, once something comes of them; lengths, starts, strides, masks and modes that the reference

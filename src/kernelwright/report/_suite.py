@@ -101,7 +101,7 @@ def suite_csv(rows: Sequence[Row]) -> str:
         gain = row.ours.speedup
         writer.writerow((
             row.suite, row.problem, row.group, row.candidate, row.sizes, standing_of(row), cheat_of(row),
-            row.theirs.status, row.theirs.speedup, ";".join(row.theirs.flags), row.ours.verdict, row.ours.decision,
+            row.theirs.status, row.theirs.speedup, ";".join(row.theirs.flags), row.ours.told, row.ours.decision,
             gain and gain.median, gain and gain.low, gain and gain.high, ";".join(row.ours.failed), row.claimed,
             ";".join(row.stands_out), row.ours.reason, row.ours.run, row.seconds,
         ))  # fmt: skip
@@ -153,8 +153,9 @@ def headline(summary: Summary) -> str:
     theirs = f"theirs {summary.correct_theirs} correct, fast_1 {summary.fast_1_theirs:.1%}"
     if summary.geomean_theirs is not None:
         theirs += f", geomean {summary.geomean_theirs:.2f}"
+    screened = f" ({summary.screened_ours} as far as screened)" if summary.screened_ours else ""
     return (
-        f"{summary.problems} problems: {theirs}; ours {summary.accepted_ours} accepted, "
+        f"{summary.problems} problems: {theirs}; ours {summary.accepted_ours} accepted{screened}, "
         f"{summary.improved_ours} faster, fast_1 {summary.fast_1_ours:.1%}, geomean {summary.geomean_ours:.2f}; "
         f"{summary.inconclusive:.1%} inconclusive"
     )
@@ -182,7 +183,7 @@ def _cells(row: Row) -> dict[str, str]:
         "standing": standing_of(row),
         "theirs": row.theirs.status,
         "theirs_gain": f"{row.theirs.speedup:.2f}×" if row.theirs.speedup else "",
-        "ours": f"{row.ours.verdict}, {row.ours.decision}",
+        "ours": f"{row.ours.told}, {row.ours.decision}",
         "gain": f"{gain.median:.2f}×" if gain else "",
         "limits": f"{gain.at_least:.2f} to {gain.at_most:.2f}" if gain and gain.low and gain.high else "",
         "counts": f"{gain_ours(row):.2f}×",

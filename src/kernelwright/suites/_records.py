@@ -109,6 +109,16 @@ class Ours(Record):
     screened: bool = False
     """Whether it was asked to stop where a search ranks a candidate, so that other values and sizes were not tried."""
 
+    @property
+    def told(self) -> str:
+        """The verdict, and how far it reaches.
+
+        Example:
+            >>> Ours(verdict="accepted", decision="inconclusive", screened=True).told
+            'accepted as far as screened'
+        """
+        return f"{self.verdict} as far as screened" if self.screened else str(self.verdict)
+
 
 NATIVE = "native"
 """What stands for a kernel where a search found none."""

@@ -20,6 +20,8 @@ class Summary(Record):
     """Correct by the benchmark's rules."""
     accepted_ours: int
     """Accepted by our verdict: right and honest, whatever the speed."""
+    screened_ours: int
+    """How many of these as far as they were screened alone."""
     improved_ours: int
     """Accepted and faster than the fastest baseline."""
     disagree: int
@@ -53,6 +55,7 @@ def summary_of(rows: Sequence[Row]) -> Summary:
         problems=len(rows),
         correct_theirs=sum(r.theirs.status == "correct" for r in rows),
         accepted_ours=sum(r.ours.verdict is VerdictStatus.ACCEPTED for r in rows),
+        screened_ours=sum(r.ours.verdict is VerdictStatus.ACCEPTED and r.ours.screened for r in rows),
         improved_ours=sum(r.ours.decision is DecisionStatus.IMPROVED for r in rows),
         disagree=sum(r.agree is False for r in rows),
         undecided=sum(r.agree is None for r in rows),
