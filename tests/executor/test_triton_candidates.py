@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,14 @@ def test_results_of_bfloat16_are_not_left_to_the_interpreter():
     language = get_language("triton")
     specs = [(TensorSpec(name="out", dtype=d, shape=(4,)),) for d in ("float32", "bfloat16")]
     assert [language.only_executed(candidate(TUNED), s) for s in specs] == [False, True]
+
+
+def test_products_are_executed_and_their_headers_lie_with_the_build():
+    from kernelwright.executor import _native
+    from kernelwright.languages import get_language
+
+    language = get_language("triton")
+    text = TUNED.replace("tl.load(x + at, mask=at < n)", "tl.dot(a, b)")
+    assert language.only_executed(candidate(text), ())
+    gcc = Path(_native.compiler()).name == "g++"
+    assert [path.suffix for path in language.libraries()].count(".gch") == (2 if gcc else 0)

@@ -142,7 +142,7 @@ class Executed:
 
     def libraries(self) -> list[Path]:
         """Return what workers would have to build otherwise."""
-        return _native.engine_libraries()
+        return [*_native.engine_libraries(), *_native.headers_of_any()]
 
     def executes(self) -> bool:
         """Tell whether kernels are executed here."""

@@ -57,9 +57,11 @@ _COMMON_BYTES: Final = (4, 8)
 _HEADERS: Final = ("runtime.h", "lanes.h", "reals.h")
 """What the code of every kernel includes: the first, and by way of it the others."""
 _KERNEL_FLAGS: Final = ("-O2", f"-I{NATIVE}")
-_LONG: Final = 5000
-"""Lines from which on a kernel is not optimised. Any of its blocks may follow any other: one of 784 blocks in 10,938
-lines takes 22 s so, where -O1 does not end within 70."""
+_OUTLINED: Final = ("-DKW_OUTLINED",)
+_LONG: Final = 300
+"""Lines from which on a kernel is not optimised as one: its instructions are calls of functions that are (`lanes.h`).
+Any of its blocks may follow any other, which a compiler takes long to see through: one of 7,019 lines takes 2.6 s so,
+18 s with -O0, and one of 1,537 lines 1.2 s where -O2 took 7.7. A product of matrices is executed as fast."""
 _MORE_HEADERS: Final = ("tcgen05.h", "video.h", "wide.h")
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
@@ -183,15 +185,27 @@ def kernel_library(source: str) -> Path:
     """Return the file of a translated kernel, built where this machine has not built it yet; it is not loaded."""
     used = (*sorted(_HEADERS), *(h for h in _MORE_HEADERS if f'"{h}"' in source))
     headers = b"".join((NATIVE / name).read_bytes() for name in used)
-    return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
+    more = _OUTLINED if source.count("\n") >= _LONG else ()
+    name = key(b"kernel", " ".join(more).encode(), headers, source.encode())
+    return cached(name, functools.partial(_build_kernel, source, more))
 
 
-def kernel_headers() -> Path | None:
-    """Return the precompiled form of what every translated kernel begins with; none where the compiler is not GCC."""
+def kernel_headers(*more: str) -> Path | None:
+    """Return the precompiled form of what every translated kernel begins with; none where the compiler is not GCC.
+
+    Args:
+        more: Flags of the kernel beyond those of all.
+    """
     if Path(compiler()).name != "g++":
         return None
-    made_of = (" ".join(_KERNEL_FLAGS).encode(), *((NATIVE / name).read_bytes() for name in _HEADERS))
-    return cached(key(b"headers", *made_of), _build_headers, suffix=".gch")
+    flags = (*_KERNEL_FLAGS, *more)
+    made_of = (" ".join(flags).encode(), *((NATIVE / name).read_bytes() for name in _HEADERS))
+    return cached(key(b"headers", *made_of), functools.partial(_build_headers, flags), suffix=".gch")
+
+
+def headers_of_any() -> list[Path]:
+    """Return the precompiled headers, for kernels that nobody knows yet; none where the compiler is not GCC."""
+    return [made for made in (kernel_headers(), kernel_headers(*_OUTLINED)) if made]
 
 
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
@@ -218,20 +232,18 @@ def _build_part(name: str, folder: Path, into: Path) -> None:
     _compile([*objects, "-o", str(into)], folder)
 
 
-def _build_kernel(source: str, folder: Path, into: Path) -> None:
+def _build_kernel(source: str, more: Sequence[str], folder: Path, into: Path) -> None:
     (folder / "kernel.cpp").write_text(source)
     readable = []
-    if source.count("\n") >= _LONG:
-        return _compile([*_KERNEL_FLAGS, "-O0", str(folder / "kernel.cpp"), "-o", str(into)], folder)
-    if headers := kernel_headers():
+    if headers := kernel_headers(*more):
         readable = [headers]
         (folder / f"{_HEADERS[0]}.gch").symlink_to(headers)
-    _compile([*_KERNEL_FLAGS, str(folder / "kernel.cpp"), "-o", str(into)], folder, readable)
+    _compile([*_KERNEL_FLAGS, *more, str(folder / "kernel.cpp"), "-o", str(into)], folder, readable)
 
 
-def _build_headers(folder: Path, into: Path) -> None:
+def _build_headers(flags: Sequence[str], folder: Path, into: Path) -> None:
     """Precompile what every translated kernel begins with: parsing it takes longer than most kernels."""
-    _compile([*_KERNEL_FLAGS, "-x", "c++-header", str(NATIVE / _HEADERS[0]), "-o", str(into)], folder)
+    _compile([*flags, "-x", "c++-header", str(NATIVE / _HEADERS[0]), "-o", str(into)], folder)
 
 
 def _compile(words: list[str], folder: Path, readable: Sequence[Path] = ()) -> None:
@@ -263,10 +275,13 @@ def adopt(prebuilt: Path) -> None:
 
 
 def leave_in(prebuilt: Path, libraries: Sequence[Path]) -> None:
-    """Copy libraries into a folder for processes that are to compile nothing."""
+    """Put libraries into a folder for processes that are to compile nothing."""
     prebuilt.mkdir(parents=True, exist_ok=True)
     for library in libraries:
-        shutil.copyfile(library, prebuilt / library.name)
+        try:
+            os.link(library, prebuilt / library.name)
+        except OSError:  # another file system, or it is there already
+            shutil.copyfile(library, prebuilt / library.name)
     (prebuilt / _HOST).write_bytes(_host())
 
 

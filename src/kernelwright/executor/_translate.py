@@ -191,11 +191,11 @@ def _may_wait(i: Instruction) -> bool:
 
 def _head(function: Function) -> str:
     if function.is_entry:
-        return 'extern "C" __attribute__((visibility("default"))) void kw_kernel(Warp* w)'
+        return "KW_KERNEL void kw_kernel(Warp* w)"
     arguments = [f"const Bytes<{_bytes(p)}>& a{n}" for n, p in enumerate(function.parameters)]
     results = [f"Bytes<{_bytes(p)}>& a{n + len(arguments)}" for n, p in enumerate(function.results)]
     name = "".join(c if c.isalnum() else "_" for c in function.name)
-    return f"static void f_{name}({', '.join(['Warp* w', 'Mask m', *arguments, *results])})"
+    return f"KW_FUNCTION static void f_{name}({', '.join(['Warp* w', 'Mask m', *arguments, *results])})"
 
 
 def _bytes(variable: Variable) -> int:

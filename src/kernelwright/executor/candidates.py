@@ -54,7 +54,7 @@ from .python import in_place_of_a_gpu
 
 _RUNTIME: Final = "cudart.so"
 _NOT_INTERPRETED: Final = re.compile(
-    r"bfloat16|bf16|float8|fp8|inline_asm_elementwise|make_block_ptr|tl\.(sort|topk|histogram|gather|associative_scan)\b"
+    r"bfloat16|bf16|float8|fp8|inline_asm_elementwise|make_block_ptr|tl\.(dot|dot_scaled|sort|topk|histogram|gather|associative_scan)\b"
 )
 """What Triton's interpreter lacks, gets wrong, or needs minutes for."""
 

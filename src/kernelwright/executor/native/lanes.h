@@ -42,7 +42,19 @@ template <> struct Bits<8> { using u = uint64_t; using s = int64_t; using f = do
 template <class T> using Unsigned = typename Bits<sizeof(T)>::u;
 template <class T> using Signed = typename Bits<sizeof(T)>::s;
 
+// In a long kernel (KW_OUTLINED) an instruction is a call: its compiler then takes seconds where it took a minute.
+#if defined(KW_OUTLINED)
+#define KW_INLINE static inline
+#if defined(__clang__)
+#define KW_FUNCTION __attribute__((optnone, noinline))
+#else
+#define KW_FUNCTION __attribute__((optimize("O0")))
+#endif
+#else
 #define KW_INLINE static inline __attribute__((always_inline))
+#define KW_FUNCTION
+#endif
+#define KW_KERNEL extern "C" __attribute__((visibility("default"))) KW_FUNCTION
 
 template <class R, class A> KW_INLINE R bits(const A& a) {
   static_assert(sizeof(R) == sizeof(A), "bits of another size");
