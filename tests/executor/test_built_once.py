@@ -96,3 +96,12 @@ def test_a_long_kernel_gives_what_a_short_one_gives(long, monkeypatch):
     assert out.tolist() == right.astype(np.float32).tolist()
     wrong = Module.load(text, assembled=True)["k"](1, 64, [x[:63], Uninitialised(out)])
     assert [f.kind for f in wrong.findings] == ["out-of-bounds"] and "thread 63" in str(wrong.findings[0])
+
+
+def test_what_is_left_for_workers_is_there_once_and_takes_no_space(tmp_path, monkeypatch):
+    monkeypatch.setattr(_native, "_host", lambda: b"host")
+    library, folder = tmp_path / "made.so", tmp_path / "left"
+    library.write_bytes(b"a library")
+    _native.leave_in(folder, [library, library])
+    _native.leave_in(folder, [folder / "made.so"])
+    assert (folder / "made.so").samefile(library) and library.read_bytes() == b"a library"

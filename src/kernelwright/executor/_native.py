@@ -278,10 +278,13 @@ def leave_in(prebuilt: Path, libraries: Sequence[Path]) -> None:
     """Put libraries into a folder for processes that are to compile nothing."""
     prebuilt.mkdir(parents=True, exist_ok=True)
     for library in libraries:
+        left = prebuilt / library.name
+        if left.exists():  # a library's name says what is in it
+            continue
         try:
-            os.link(library, prebuilt / library.name)
-        except OSError:  # another file system, or it is there already
-            shutil.copyfile(library, prebuilt / library.name)
+            os.link(library, left)
+        except OSError:  # another file system
+            shutil.copyfile(library, left)
     (prebuilt / _HOST).write_bytes(_host())
 
 
