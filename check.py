@@ -85,7 +85,7 @@ QUICK = {
 """What `--quick` runs."""
 OTHERS = (
     "benchmarks", "cli", "deploy", "devices", "executor", "languages", "models", "sandbox", "search", "store", "suites",
-    "verify",
+    "tasks", "verify",
 )  # fmt: skip
 """Folders whose long tests have no battery of their own."""
 LONG = {

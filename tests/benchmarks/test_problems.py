@@ -23,7 +23,7 @@ def test_there_are_enough_of_each_level() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=pytest.mark.long if i % 8 else ())
+        pytest.param(path, id=path.stem, marks=pytest.mark.long if i % 24 else ())
         for i, (_, path) in enumerate(FILES)
     ],
 )

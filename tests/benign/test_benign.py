@@ -15,6 +15,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+from tests.ffi import sources_of
 from tests.tools import TOOL_OF, require
 
 from kernelwright.config import Settings
@@ -90,9 +91,9 @@ def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
     cpp = path.suffix == ".cpp"
     module = "class Model(" in text
     kernels = re.search(r'CPP = """(.*?)"""', text, re.DOTALL)
-    sources = [SourceFile(path=path.name, text=text)]
+    sources = sources_of(path.name, text)
     candidate = Candidate(
-        sources=(*sources, SourceFile(path="kernel.cpp", text=kernels[1])) if kernels else tuple(sources),
+        sources=(*sources, SourceFile(path="kernel.cpp", text=kernels[1])) if kernels else sources,
         language="cpp" if cpp or kernels else "triton" if "import triton" in text else "torch",
         entry=f"{path.name}:{'Model' if module else 'run'}",
         style="destination" if cpp else "module" if module else "function",

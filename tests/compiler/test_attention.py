@@ -157,7 +157,14 @@ def test_bfloat16_is_multiplied_by_pairs_where_nothing_is_done_to_it_before(pair
         assert (output - wanted).nan_to_num().abs().max() < 2**-6 * wanted.nan_to_num().abs().max(), case
 
 
-@pytest.mark.parametrize("case", ["lines", "added", "chosen", "repeated", "turned_keys", "bias"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "lines",
+        "chosen",
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("added", "repeated", "turned_keys", "bias")),
+    ],
+)
 def test_the_loops_mean_what_the_graph_means(case):
     function, shapes = CASES[case]
     small = [tuple({ROWS: 5, KEYS: 7, 20: 4, 37: 3}.get(s, s) for s in shape) for shape in shapes]

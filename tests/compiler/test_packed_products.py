@@ -177,7 +177,7 @@ def test_the_form_stands_on_its_own_header(case, dtype):
     assert source.count("kw::InPlace left{") == (case != "before_and_after")
 
 
-@pytest.mark.parametrize("case", ["gated", "gated_biases"])
+@pytest.mark.parametrize("case", [pytest.param("gated", marks=pytest.mark.long), "gated_biases"])
 def test_two_products_mean_the_same_at_once_and_can_be_taken_apart(case):
     state = state_of(case)
     inputs = drawn(state.origin)

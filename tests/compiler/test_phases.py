@@ -47,7 +47,8 @@ def inputs_of(graph):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(n, marks=pytest.mark.long if n in ("filled", "grouped") else ()) for n in CASES]
+    "case",
+    [pytest.param(n, marks=() if n in ("apart", "mixed", "cropped") else pytest.mark.long) for n in CASES],
 )
 def test_the_meaning_stays_and_the_step_can_be_taken_back(case):
     function, shapes = CASES[case]

@@ -10,7 +10,12 @@ from kernelwright.testing import random_program
 CHUNK = 100
 
 
-@pytest.mark.parametrize("chunk", range(20))
+def some(count: int) -> list:
+    """Every fourth of them, and where there is time the others."""
+    return [pytest.param(n, marks=pytest.mark.long if n % 4 else ()) for n in range(count)]
+
+
+@pytest.mark.parametrize("chunk", some(20))
 def test_the_graph_means_what_torch_computes(chunk: int) -> None:
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         program = random_program(seed)
@@ -26,7 +31,7 @@ def test_a_recurrent_layer_and_what_follows_it_mean_what_torch_computes() -> Non
         assert why is None, "{1}\n{0}".format(*smallest(program, reading_fault))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(12))
 def test_an_exported_program_reads_the_same(seed: int) -> None:
     assert reading_fault(random_program(seed), exported=True) is None
 

@@ -30,8 +30,8 @@ BITS = RandomProgram(
 WRITTEN = {79: BITS}
 """By hand, in the place of random ones."""
 SEEDS = range(80)
-SOME = (*range(39), *WRITTEN)
-"""Half of them, for a run in which to compile the others would take long."""
+SOME = (*range(19), *WRITTEN)
+"""A quarter of them, for a run in which to compile the others would take long."""
 MOST = 2000
 LAYOUTS = {
     "auto": Layout(),

@@ -74,8 +74,12 @@ def drawn(graph):
     return [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
 
 
+PRINTED = {**IMAGES, "sequence": "dots", "place": "panels", "attention": "panels"}
+"""Cases whose printed kernels are run, with their forms, which also run in Python where there is time."""
+
+
 @pytest.mark.parametrize(
-    "case", [pytest.param(n, marks=pytest.mark.long if n == "slices" else ()) for n in CASES]
+    "case", [pytest.param(n, marks=pytest.mark.long if n in PRINTED else ()) for n in CASES]
 )
 def test_strips_mean_what_the_whole_means_and_store_no_product(case):
     before, state = stripped(case, IMAGES.get(case, "panels"))
@@ -98,14 +102,7 @@ def test_strips_mean_what_the_whole_means_and_store_no_product(case):
 
 
 def test_printed_strips_mean_the_same():
-    cases = {
-        **IMAGES,  # first: with the headers of all
-        "softmax": "panels",
-        "sequence": "dots",
-        "heads": "direct",
-        "place": "panels",
-        "attention": "panels",
-    }
+    cases = {**PRINTED, "softmax": "panels", "heads": "direct"}  # images first: with the headers of all
     states = {case: stripped(case, form)[1] for case, form in cases.items()}
     programs = {c: (s.graph, dataclasses.replace(in_small_strips(s), name=c)) for c, s in states.items()}
     library = built(programs)

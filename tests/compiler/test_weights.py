@@ -209,7 +209,9 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.parametrize(("columns", "width"), [(64, 32), (48, 16), (67, 0)])
+@pytest.mark.parametrize(
+    ("columns", "width"), [(64, 32), pytest.param(48, 16, marks=pytest.mark.long), (67, 0)]
+)
 def test_columns_that_differ_lie_in_panels_that_they_fill_and_others_are_declined(tmp_path, columns, width):
     (tmp_path / "layer.py").write_text(LAYER.format(columns=2 * columns))
     problem = Problem(load_task(str(tmp_path / "layer.py"), max_elements=210 + 46 * columns))

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import translated
 from tests.tools import require
 
 from kernelwright.executor import Module
@@ -42,9 +43,21 @@ def _compiler():
 
 
 def prepared(name):
+    """Return a module of the kernels beside the tests, built as users' are."""
     module = Module.load((KERNELS / name).read_text())
-    module.prepare()
+    with translated.built_by(translated.OPTIMISED):
+        module.prepare()
     return module
+
+
+OPTIMISED = ("test_built_once.py", "test_instructions.py", "test_rarer_forms.py")
+"""Files whose kernels are built as users' are, as those that are kept as PTX: random instructions, among others."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built_quickly(request):
+    with translated.built_by(translated.OPTIMISED if request.path.name in OPTIMISED else translated.QUICK):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from .packed import FAMILIES
 from .reals import NAN
 from .semantics import ptx, value
 
-COUNT = 12
+COUNT = 8
 """Instructions of a family; `check.py long instructions` draws 2,000 and more."""
 
 

@@ -120,7 +120,11 @@ def test_the_oracle_differentiates_in_float64(oracle):
     torch.testing.assert_close(truth[3], (g.double() * y).sum(0))
 
 
-@pytest.mark.parametrize("text", [PLAIN, FUNCTION.format(backward=RIGHT)], ids=["torch", "function"])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(PLAIN, marks=pytest.mark.long), FUNCTION.format(backward=RIGHT)],
+    ids=["torch", "function"],
+)
 def test_a_right_backward_is_accepted(text, oracle, pool):
     found = verify(oracle.problem, *built(text), pool=pool, oracle=oracle)
     assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]

@@ -153,7 +153,7 @@ def test_jumps_do_not_count_in_norm():
     assert error_against((truth - up).float(), tolerance).kind == "norm"
 
 
-@pytest.mark.parametrize("seed", [0, 6, 7])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (6, 7))])
 def test_a_single_jump_in_a_small_gradient_is_right(seed):
     oracle = load(next(p for _, p in problems() if p.stem == "conv_3d_softmax_pool"), backward=True)
     workloads = [w for w in oracle.task.workloads if w.regime == "tiny-scale"]

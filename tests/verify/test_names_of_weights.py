@@ -73,7 +73,9 @@ def said(verdict):
     return "; ".join(f"{f.check}: {f.message}" for f in verdict.findings if f.status != "pass")
 
 
-@pytest.mark.parametrize("init", [ORDERED, f"{ORDERED}\n        {TABLE}"])
+@pytest.mark.parametrize(
+    "init", [pytest.param(ORDERED, marks=pytest.mark.long), f"{ORDERED}\n        {TABLE}"]
+)
 def test_other_names_and_further_tensors_are_accepted(judged, init):
     verdict = judged(init, depth="full")
     assert verdict.status == "accepted", said(verdict)

@@ -34,7 +34,9 @@ def problem(name, **options):
     return load(next(path for _, path in problems() if path.stem == name), **options)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if i % 2 else ()) for i, n in enumerate(PROBLEMS)]
+)
 def test_no_running_sum_is_refused(name):
     count = judge(problem(name), (1, 2))
     assert count.total >= 20
@@ -48,7 +50,7 @@ def test_no_rewriting_is_refused(name):
     assert not count.refused
 
 
-@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize("name", [pytest.param(BACKWARD[0], marks=pytest.mark.long), *BACKWARD[1:]])
 def test_nor_is_one_of_a_gradient(name):
     count = judge(problem(name, backward=True), (1,))
     assert count.total >= 20

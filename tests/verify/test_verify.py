@@ -146,8 +146,7 @@ def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool,
     assert "hidden workload" in failed.message
 
 
-@pytest.mark.parametrize("split", ["hidden", "confirm"])
-@pytest.mark.parametrize(("most", "failure"), [("50", "correct"), ("inf", "")])
+@pytest.mark.parametrize(("split", "most", "failure"), [("hidden", "50", "correct"), ("confirm", "inf", "")])
 def test_wrong_under_large_values_at_pinned_sizes_alone_is_rejected(
     split, most, failure, pool, make, tmp_path
 ):

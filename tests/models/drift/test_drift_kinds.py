@@ -157,7 +157,8 @@ def compared(models, kind, change):
 @pytest.mark.parametrize(
     ("kind", "change"),
     [(Spectral, change) for change in (conjugated, mode_dropped, orthonormal, weight_in_half)]
-    + [(Recurrent, change) for change in (gates_exchanged, cell_not_cleared, hard_sigmoid,
+    + [(Recurrent, change) for change in (gates_exchanged, cell_not_cleared)]
+    + [pytest.param(Recurrent, change, marks=pytest.mark.long) for change in (hard_sigmoid,
                                           backward_direction_missing, recurrent_bias_missing)],
 )  # fmt: skip
 def test_planted_drifts_are_found(models, kind, change):

@@ -28,7 +28,10 @@ def _constants(task: Task) -> dict[str, int]:
     return task.split(Split.SEARCH)[0].axes
 
 
-@pytest.mark.parametrize("file", CORPUS, ids=lambda f: f.stem)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(f, id=f.stem, marks=pytest.mark.long if i % 3 else ()) for i, f in enumerate(CORPUS)],
+)
 def test_every_file_shrinks_runs_and_gets_its_splits(file: Path) -> None:
     task = _load(file.stem)
     problem = Problem(task)
