@@ -11,7 +11,7 @@ from torch import nn
 from kernelwright.bound import bound, traffic, work
 from kernelwright.devices import Cache, Device, Peak, Peaks
 from kernelwright.records import Bound, Contract, Distribution, TensorSpec, Workload
-from kernelwright.tasks.capture import Graph, capture
+from kernelwright.tasks.capture import Graph, trace
 
 DEVICE = Device(
     kind="cpu",
@@ -62,7 +62,7 @@ def workload_of(*arguments: TensorSpec) -> Workload:
 
 
 def graph_of(reference: Callable[..., object], *arguments: TensorSpec) -> Graph:
-    return capture(FakeProblem(reference, Contract()), workload_of(*arguments))
+    return trace(FakeProblem(reference, Contract()), workload_of(*arguments))
 
 
 def bytes_of(

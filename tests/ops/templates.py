@@ -12,7 +12,7 @@ from kernelwright.languages import get_language
 from kernelwright.ops import KernelTemplate, match_all
 from kernelwright.ops._parametric import matchers
 from kernelwright.records import BuildStatus, Configuration, TensorSpec, Workload
-from kernelwright.tasks.capture import capture
+from kernelwright.tasks.capture import recorded
 
 Function = Callable[..., object]
 Call = Callable[[Function, Sequence[Tensor]], tuple[Tensor, ...]]
@@ -21,7 +21,7 @@ Call = Callable[[Function, Sequence[Tensor]], tuple[Tensor, ...]]
 
 @dataclass(eq=False)
 class FakeProblem:
-    """As much of a problem as capture needs."""
+    """As much of a problem as is asked for to record its reference."""
 
     function: Function
 
@@ -54,7 +54,7 @@ def templates(
         arguments=tuple(spec(f"x{i}", t) for i, t in enumerate(inputs)),
         state=tuple(spec(name, t) for name, t in state_of(function).items()),
     )
-    graph = capture(FakeProblem(function), workload)  # type: ignore[arg-type]  # it has what is asked for
+    graph = recorded(FakeProblem(function), workload)  # type: ignore[arg-type]  # it has what is asked for
     match = matchers()[family] if family else match_all
     return [t for t in match(graph, workload) if t.language == language]
 
