@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,15 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+PACKAGES = {name: list(its) for name, its in groupby(MODULES, key=lambda name: name.split(".")[1])}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_examples_in_docstrings(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    outcome = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
-    assert outcome.failed == 0
+    modules = map(importlib.import_module, PACKAGES[package])
+    failed = {m.__name__: doctest.testmod(m, optionflags=doctest.ELLIPSIS).failed for m in modules}
+    assert not [name for name, count in failed.items() if count]
 
 
 def test_there_are_examples() -> None:
