@@ -32,7 +32,9 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("name", EVERY_KIND)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if i % 2 else ()) for i, n in enumerate(EVERY_KIND)]
+)
 def test_a_planted_drift_is_found_where_it_is(single, name):
     change, cause = PLANTED[name]
     found = compare(single.noise, changed(single.model, change, LATE))
