@@ -27,23 +27,35 @@ const plant = (factor) => {
   };
 };
 
-const tuned = async (name, cache, simd = true) => {
+const tuned = async (name, cache, simd = true, clock = performance) => {
   const program = new Program(plain, values.map((one) => one && Float32Array.from(one)));
   await program.serveScalar();
   const device = { simd, fused: [false], tiles: [], engine: "node" };
-  const { rows } = await tune({ program, expected, device, budget_s: 2, cache });
-  const [{ config, tried, cached }] = rows;
+  const { rows } = await tune({ program, expected, device, budget_s: 2, cache, clock });
+  const [{ config, tried, cached, us, scalar_us }] = rows;
   const error = worst(program.call([]), expected);
-  console.log(JSON.stringify({ name, simd: Boolean(config?.vectors), tried, cached, error, kept: cache?.kept.size }));
+  console.log(JSON.stringify({ name, simd: Boolean(config?.vectors), tried, cached, error, kept: cache?.kept.size, us, scalar_us }));
 };
 const empty = () => {
   const kept = new Map();
   return { kept, get: async (device, key) => kept.get(key), put: async (device, key, found) => kept.set(key, found) };
 };
 
+/** A clock in steps of 0.1 ms whose every second reading of the first comes late, as on a machine that does other work. */
+const paused = () => {
+  let readings = 0, late = 0;
+  return { now: () => {
+    if (++readings % 2 === 0 && readings < 400) late += 10;
+    return Math.floor(10 * performance.now()) / 10 + late;
+  } };
+};
+
 const cache = empty();
 await tuned("right", cache);
 await tuned("again", cache);
+await tuned("paused", empty(), true, paused());
+cache.kept.forEach((found) => { found.us = 0; });
+await tuned("timed again", cache);
 plant(1.5);
 await tuned("grossly", empty());
 plant(1.0005);

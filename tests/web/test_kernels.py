@@ -59,6 +59,13 @@ def test_a_step_that_is_known_is_not_tried_again(tuned):
 
 
 @pytest.mark.needs("node")
+@pytest.mark.parametrize("how", ["paused", "timed again"])
+def test_no_time_is_nothing_on_a_coarse_clock_of_a_busy_machine_or_from_another_visit(tuned, how):
+    assert 0 < tuned[how]["us"] < 100
+    assert 0 < tuned[how]["scalar_us"] < 1000
+
+
+@pytest.mark.needs("node")
 @pytest.mark.parametrize("how", ["grossly", "slightly", "known"])
 def test_a_variant_that_is_wrong_never_serves(tuned, how):
     assert not tuned[how]["simd"]

@@ -45,6 +45,23 @@ def test_a_page_holds_its_program_values_and_expected_values(norms, tmp_path):
     assert named <= {path.name for path in (tmp_path / "page").rglob("*.mjs")}
 
 
+MODEL = """
+import torch
+
+
+def build():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU())
+    return model.eval(), torch.ones(3, 8)
+"""
+
+
+def test_a_model_of_a_function_build_gets_a_page(tmp_path, capsys):
+    (tmp_path / "net.py").write_text(MODEL)
+    assert main(["web", "build", f"{tmp_path / 'net.py'}:build", "--to", str(tmp_path / "page")]) == 0
+    assert "matmul" in capsys.readouterr().out
+    assert json.loads((tmp_path / "page" / "task.json").read_text())["name"].startswith("net")
+
+
 def test_a_folder_with_other_files_is_left_alone(norms, tmp_path):
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(InputError, match="not empty"):

@@ -8,6 +8,7 @@ from ._common import Common, Taken, print_json, table, time_text
 
 if TYPE_CHECKING:
     from ..api.web import Tuned
+    from ..records import Task
 
 Action = Literal["build", "tune", "serve"]
 _NAMES = {
@@ -37,7 +38,7 @@ def web(
     Args:
         action: `build` writes the page into a folder for any web server; `tune` opens it in a headless Chromium and
             collects what it found; `serve` serves it here, for any browser, until one has answered.
-        target: The task, as for `optimize`: a function or a module, with float32 tensors.
+        target: The task, as for `optimize`: a function, a module or a model (`file.py:build`), with float32 tensors.
         to: Folder for `build`.
         workload: Search workload whose sizes the code is made for; the first by default.
         seconds: Seconds that tuning may take.
@@ -54,7 +55,7 @@ def web(
         raise InputError(f"--seconds is {seconds}; expected more than 0")
     if action == "build" and to is None:
         raise InputError("--to is missing; name the folder for the page")
-    made = on_web((taken or Taken()).task(target), workload, webgpu=webgpu)
+    made = on_web(_task(target, taken or Taken()), workload, webgpu=webgpu)
     if action == "build":
         assert to is not None
         build(made, to, budget_s=seconds)
@@ -74,6 +75,21 @@ def web(
             print(f"open {server.url} in a browser", flush=True)
         tuned.report = dict(server.result(None) or {})
     return _show(tuned, common)
+
+
+def _task(target: str, taken: Taken) -> "Task":
+    """Return the task of a target; a model is one whole task."""
+    from ..models import is_model, load_model
+    from ..tasks.forms import kernelbench
+
+    if not is_model(target):
+        return taken.task(target)
+    loaded = load_model(target)
+    if loaded.text is None:
+        raise InputError(f"{target!r} is made in memory alone; name file.py:build")
+    beside = loaded.origin.with_name(f"{loaded.name}_whole.py")
+    task = kernelbench.load(beside, loaded.text, max_elements=taken.max_elements, contract=None)
+    return taken.task(loaded.judged(task))
 
 
 def _show(tuned: "Tuned", common: Common) -> int:
@@ -111,5 +127,5 @@ def _row(row: dict[str, Any]) -> dict[str, str]:
         "kernel": row["kind"], "configuration": config or "scalar build",
         "tried": "known" if row.get("cached") else f"{row['tried']} of {row['space']}",
         "scalar": time_text(row["scalar_us"]), "tuned": time_text(row["us"]),
-        "speedup": f"{row['scalar_us'] / row['us']:.2f}x",
+        "speedup": f"{row['scalar_us'] / row['us']:.2f}x" if row["us"] else "",
     }  # fmt: skip

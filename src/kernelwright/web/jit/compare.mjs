@@ -32,7 +32,8 @@ export const compare = async ({ program, inputs, runtimes, expected, clock = per
     let calls = 0;
     const begun = clock.now();
     do { await call(); calls++; } while (clock.now() - begun < WARM_MS || calls < 3);
-    each[name] = Math.max(1, Math.round(BLOCK_MS / ((clock.now() - begun) / calls)));
+    const guess = Math.max(1, Math.round(BLOCK_MS / ((clock.now() - begun) / calls)));
+    for (each[name] = guess; (await block(call, each[name], clock)) * each[name] < 500 * BLOCK_MS; ) each[name] *= 2;
     blocks[name] = [];
   }
   for (let round = 0; round < BLOCKS; round++) {

@@ -12,15 +12,24 @@ const timed = (run, clock, samples = SAMPLES) => {
   let calls = 0;
   const begun = clock.now();
   do { run(); calls++; } while (clock.now() - begun < WARM_MS || calls < 3);
-  const each = Math.max(1, Math.round(SAMPLE_MS / ((clock.now() - begun) / calls)));
+  const each = enough(Math.round(SAMPLE_MS / ((clock.now() - begun) / calls)), run, clock);
   return { each, us: sampled(run, clock, each, samples) };
+};
+/** Calls of a sample: as many as take half its time, however coarse the clock and whatever paused the calls before. */
+const enough = (guess, run, clock) => {
+  for (let each = Math.max(1, guess); ; each *= 2) {
+    const begun = clock.now();
+    for (let i = 0; i < each; i++) run();
+    if (clock.now() - begun >= SAMPLE_MS / 2) return each;
+  }
 };
 const sampled = (run, clock, each, samples) => {
   let best = Infinity;
   for (let s = 0; s < samples; s++) {
     const begun = clock.now();
     for (let i = 0; i < each; i++) run();
-    best = Math.min(best, (clock.now() - begun) / each);
+    const spent = clock.now() - begun;
+    if (spent > 0) best = Math.min(best, spent / each);
   }
   return best * 1e3;
 };
@@ -58,6 +67,8 @@ export const tune = async ({ program, expected, device, budget_s, cache, report 
     }
     const fits = row.config && (await serve(program, index, row.config, expected));
     if (row.config && !fits) row = { ...row, config: null };
+    // of what is known both times are of this visit
+    if (row.cached) row = { ...row, scalar_us: timed(program.scalar[index].run, clock).us, us: timed(program.served[index].run, clock).us };
     rows[index] = { step: index, kind: step.kind, key, ...row, seconds: seconds() };
     report(rows[index], rows.filter(Boolean).length, program.steps.length);
     await new Promise((next) => setTimeout(next));
