@@ -131,6 +131,36 @@ def test_what_cannot_be_built_says_why(tmp_path: Path, text: str, more: dict, sa
     assert said in made.diagnostics
 
 
+@pytest.mark.needs("HIP")
+def test_inline_assembly_that_no_assembler_takes_is_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hip, "_known", lambda _: ("gfx942",))
+    text = (
+        '#include "kernelwright.h"\n__global__ void f(float* x) { asm volatile("v_frob_b32 v0, v1"); *x = 1; }\n'
+        "KW_KERNEL(run) { f<<<1, 64>>>(args.tensor<float>(0).data()); }\n"
+    )
+    made = Hip(Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})).build(candidate(text))
+    assert made.status is BuildStatus.FAILED
+    assert "it does not compile for gfx942: gfx942.s:" in made.diagnostics
+    assert "v_frob_b32" in made.diagnostics
+
+
+@pytest.mark.needs("HIP")
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("#include <rocprim/rocprim.hpp>", BuildStatus.UNAVAILABLE), ('#include "mine.h"', BuildStatus.FAILED)],
+)
+def test_a_header_of_rocm_that_is_not_here_refuses_no_kernel(
+    tmp_path: Path, line: str, status: BuildStatus
+) -> None:
+    made = Hip(Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})).build(
+        candidate(f"{line}\nint x;")
+    )
+    assert made.status is status
+    assert line.split()[1].strip('<>"') in made.diagnostics
+
+
 def test_nothing_runs_it_and_no_time_of_it_means_anything(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="compiled here and not run"):
         Hip().load(candidate(), tmp_path, ())

@@ -26,7 +26,8 @@ For each target the build holds, as its worst over the kernels, `gfx942.register
 registers among them), `.accumulators`, `.scalar_registers`, `.shared_bytes` (LDS), `.scratch_bytes`, `.waves` (on a
 SIMD, without memory asked for at the launch), and as sums `.kernels`, `.spill_bytes`, `.instructions`,
 `.tensor_instructions` (mfma), `.global_loads`, `.shared_accesses` and `.spill_instructions`. The assembly is kept as
-`gfx942.s`. A spill, or a target that does not compile, is a finding; a file that compiles for none fails. None of it
+`gfx942.s`. A spill, or a target for which it does not compile and assemble, is a finding; a file
+that compiles for none fails, and one that includes a header of ROCm that is not here is `unavailable`. None of it
 predicts time. `flags` may be `-O2`, `-DTILE=8`, `-std=c++20`, `-ffast-math` and the like.
 """
 
@@ -66,6 +67,9 @@ _ALLOWED = re.compile(
     r"-(O\d|D|U|I|std=|ffast-math$|fno-|ffp-contract=|funroll-loops$|munsafe-fp-atomics$|W)"
 )
 _FORBIDDEN = re.compile(r"-W[lap],")
+_NO_HEADER = re.compile(
+    r"^(\S+:\d+):\d+: fatal error: '([^']+)' file not found\n[^\n]*#\s*include\s*<", re.MULTILINE
+)
 _REMEDY = "install clang 20 or later (`apt-get install clang-22`) and `pip install 'kernelwright[triton]'`"
 _CONSTANTS = """\
 target triple = "amdgcn-amd-amdhsa"
@@ -111,7 +115,7 @@ class Hip:
         if clang is None or _device_home() is None:
             return "no clang for AMD GPUs"
         libraries = importlib.metadata.version("triton")
-        return f"{_version(clang)}, libraries of triton {libraries}, {' '.join((*_FLAGS, *self.targets))}"
+        return f"{_version(clang)}, libraries of triton {libraries}, assembled, {' '.join((*_FLAGS, *self.targets))}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
         """Compile for every target, and for the host to see that the entry is there."""
@@ -155,6 +159,8 @@ def _compile(clang: str, home: Path, candidate: Candidate, folder: Path, deadlin
     )
     if host.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{host.output}")
+    if lacking := _lacking(host.output):
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=lacking)
     if host.returncode != 0:
         return Build(status=BuildStatus.FAILED, diagnostics=host.output)
     if missing := missing_export(candidate, folder / "host.o"):
@@ -199,15 +205,34 @@ def _assemble(
         "-o",
         f"{target}.s",
     ]
-    for command in (constants, device):
+    # -S writes inline assembly as it stands; only the assembler reads it
+    assembled: list[str | Path] = [
+        clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-x", "assembler", "-c",
+        f"{target}.s", "-o", f"{target}.o",
+    ]  # fmt: skip
+    for command in (constants, device, assembled):
         done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
         if done.timed_out:
             return f"no end after {deadline_s:g} s"
         if done.returncode != 0:
             return done.output.strip()
-    text.unlink()
-    bitcode.unlink()
+    for made in (text, bitcode, folder / f"{target}.o"):
+        made.unlink()
     return ""
+
+
+def _lacking(said: str) -> str:
+    """Say which header of a package is not here; empty if none is missing, or the candidate's own is.
+
+    Example:
+        >>> _lacking("k.hip:2:10: fatal error: 'hip/hip_fp16.h' file not found\\n    2 | #include <hip/hip_fp16.h>")
+        "'hip/hip_fp16.h', which k.hip:2 includes, is not here: Triton's wheel has <hip/hip_runtime.h>, no more of ROCm"
+    """
+    found = _NO_HEADER.search(said)
+    if found is None:
+        return ""
+    where, name = found.groups()
+    return f"{name!r}, which {where} includes, is not here: Triton's wheel has <hip/hip_runtime.h>, no more of ROCm"
 
 
 def _problem(candidate: Candidate) -> str | None:
