@@ -53,5 +53,7 @@ def test_what_was_not_published_is_refused() -> None:
         bank_conflicts("gfx942", "read", 8, [0] * 64)
     with pytest.raises(InputError, match="3 addresses were given"):
         bank_conflicts("gfx950", "read", 8, [0] * 3)
-    with pytest.raises(InputError, match="address 6 is not a multiple of 4"):
-        bank_conflicts("gfx950", "read", 8, [6] * 64)
+    for width, address, aligned in ((8, 6, 8), (16, 8, 16), (12, 6, 4), (4, -4, 4)):
+        said = f"lane 1 has address {address}; expected a multiple of {aligned} from 0 on"
+        with pytest.raises(InputError, match=said):
+            bank_conflicts("gfx942" if width in (4, 16) else "gfx950", "read", width, [0, *[address] * 63])

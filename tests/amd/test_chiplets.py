@@ -30,7 +30,9 @@ def test_a_cache_that_is_full_forgets_the_oldest() -> None:
 
 
 def test_an_order_that_leaves_a_tile_out_is_refused() -> None:
-    with pytest.raises(InputError, match="does not visit each of the 2 x 2 tiles once"):
+    with pytest.raises(InputError, match=r"2 x 2 tiles once: block 2 visits tile \(2, 0\), which is outside"):
+        traffic(gemm(128, 128), SMALL, lambda pid: (pid, 0))
+    with pytest.raises(InputError, match=r"2 x 2 tiles once: blocks 0 and 2 both visit tile \(0, 0\)"):
         traffic(gemm(128, 128), SMALL, lambda pid: (0, pid % 2))
 
 

@@ -87,9 +87,13 @@ def bank_conflicts(
         raise InputError(f"phases of {target} {access} {width_bytes} are not known; expected one of {names}")
     if len(addresses) != _WAVE:
         raise InputError(f"{len(addresses)} addresses were given; expected one for each of {_WAVE} lanes")
-    odd = next((a for a in addresses if a is not None and a % 4), None)
+    aligned = width_bytes if width_bytes in (4, 8, 16) else 4
+    odd = next((n for n, a in enumerate(addresses) if a is not None and (a < 0 or a % aligned)), None)
     if odd is not None:
-        raise InputError(f"address {odd} is not a multiple of 4")
+        raise InputError(
+            f"lane {odd} has address {addresses[odd]}; expected a multiple of {aligned} from 0 on, as phases were "
+            f"measured on for {width_bytes} bytes"
+        )
     banks, phases = known
     cycles = ideal = 0
     for phase in phases:

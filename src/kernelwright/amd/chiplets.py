@@ -99,7 +99,7 @@ def traffic(gemm: Gemm, chip: Chiplets, order: Order) -> Traffic:
     """Simulate the reads of a product whose blocks visit tiles in an order.
 
     Raises:
-        InputError: the order is no bijection of the grid.
+        InputError: the order is no bijection of the grid; it names the first block at fault.
 
     Example:
         >>> gemm = Gemm(m=1024, n=1024, k=64, tile_m=256, tile_n=256, tile_k=64, element_bytes=2)
@@ -108,10 +108,7 @@ def traffic(gemm: Gemm, chip: Chiplets, order: Order) -> Traffic:
         (32, True)
     """
     tiles = [order(pid) for pid in range(gemm.rows * gemm.columns)]
-    if sorted(tiles) != [(row, column) for row in range(gemm.rows) for column in range(gemm.columns)]:
-        raise InputError(
-            f"the order does not visit each of the {gemm.rows} x {gemm.columns} tiles once; expected a bijection"
-        )
+    _check_bijection(tiles, gemm)
     steps = -(-gemm.k // gemm.tile_k)
     sizes = [gemm.tile_m * gemm.tile_k * gemm.element_bytes] * gemm.rows
     sizes += [gemm.tile_n * gemm.tile_k * gemm.element_bytes] * gemm.columns
@@ -129,6 +126,23 @@ def traffic(gemm: Gemm, chip: Chiplets, order: Order) -> Traffic:
                             memory_bytes += size_bytes
     reads = 2 * len(tiles) * steps
     return Traffic(reads, 1 - missed / reads, 1 - memory_reads / missed, memory_bytes)
+
+
+def _check_bijection(tiles: list[tuple[int, int]], gemm: Gemm) -> None:
+    """Raise an `InputError` that names the first block whose tile is none, or another's."""
+    first: dict[tuple[int, int], int] = {}
+    for pid, (row, column) in enumerate(tiles):
+        if not (0 <= row < gemm.rows and 0 <= column < gemm.columns):
+            what = f"block {pid} visits tile ({row}, {column}), which is outside"
+        elif (row, column) in first:
+            what = f"blocks {first[row, column]} and {pid} both visit tile ({row}, {column})"
+        else:
+            first[row, column] = pid
+            continue
+        raise InputError(
+            f"the order does not visit each of the {gemm.rows} x {gemm.columns} tiles once: {what}; expected a "
+            "bijection"
+        )
 
 
 def _at_once(tiles: list[tuple[int, int]], chip: Chiplets, rows: int) -> Iterator[list[list[int]]]:
