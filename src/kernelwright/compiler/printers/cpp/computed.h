@@ -15,7 +15,8 @@ void multiply_computed(const Shape& s, Left left, Right right, Finish finish) {
     using P = Cut<Packed<T::rows == kTileRows ? 0 : T::rows, T::vectors>>;
     using Product = PackedProduct<P, float, float>;
     if (s.batch * s.rows * s.columns == 0) return;
-    const int64_t tiles = Product{s, nullptr}.tiles(), of_run = Product{s, nullptr}.tiles_of_run();
+    const Product unpacked{s, nullptr};
+    const int64_t tiles = unpacked.tiles(), of_run = unpacked.tiles_of_run();
     const Tasks tasks = tasks_of<P, float>(s, tiles);
     const Temporary<float> panels(s.batch * tiles * s.inner * P::columns), room(s.batch * s.rows * s.inner);
 #pragma omp parallel for schedule(static) num_threads(tasks.threads)
