@@ -29,8 +29,11 @@ from kernelwright.store import Store
 
 COMPILED = """
 {name}_EVIDENCE = [{{"kernel": "mirror", "signature": {{"x": "*fp32", "out": "*fp32", "n": "i32"}},
-                     "constexprs": {{"BLOCK": 1024}}, "num_warps": 4}}]
+                     "constexprs": {{"BLOCK": 1024}}, "num_warps": 4{targets}}}]
 """
+ASKED = "sm_80", "sm_90", "sm_100", "sm_120"
+"""NVIDIA's targets for which CUDA and Triton are compiled here; Triton for `AMD` too."""
+AMD = "gfx90a", "gfx942", "gfx950"
 GLUON = """
 import torch
 import triton
@@ -121,7 +124,10 @@ def candidate(language: str) -> Candidate:
     """Return the candidate of a language."""
     name, text = CANDIDATES[language]
     if language in {"triton", "gluon"}:
-        text = COMPILED.format(name=language.upper()) + text
+        asked = f', "targets": {[*ASKED, *AMD]}' if language == "triton" else ""
+        text = COMPILED.format(name=language.upper(), targets=asked) + text
+    if language == "cuda":
+        text = f"// targets: {', '.join(ASKED)}\n{text}"
     style = "function" if name.endswith(".py") else "destination"
     return Candidate(
         sources=(SourceFile(path=name, text=text),), language=language, entry=f"{name}:run", style=style

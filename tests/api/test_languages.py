@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.api import languages
-from kernelwright.api.languages import Seen, here, latest, read_evidence, seen_in, write_evidence
+from kernelwright.api.languages import ABSENT, Seen, here, latest, read_evidence, seen_in, write_evidence
 from kernelwright.cli import main
 from kernelwright.devices import Device
 from kernelwright.errors import InputError
@@ -156,7 +156,28 @@ def test_here_says_no_more_than_devices_and_tools_allow(
     monkeypatch.setattr(languages, "get_language", lambda _: Planted())
     monkeypatch.setattr(languages, "executes", lambda _: executes)
     monkeypatch.setattr(languages, "devices", lambda: [device] if gpu else [])
-    assert [state for _, _, state, _ in here()] == expected
+    assert [state for name, _, state, _ in here() if name == "planted"] == expected
+
+
+def test_what_a_source_may_ask_for_and_what_is_nowhere_is_listed_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Seen(language="cuda", target="sm_86", state="compiled", machine="m", when="2025-01-01", run="r")
+    write_evidence(tmp_path / "e.jsonl", [other])
+    words = ["languages", "--store", str(tmp_path / "s"), "--evidence", str(tmp_path / "e.jsonl")]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {tuple(line.split("\t")[:2]): line.split("\t")[2:] for line in lines if "\t" in line}
+    for language, targets in (
+        ("cuda", ("sm_80", "sm_90", "sm_100", "sm_120")),
+        ("triton", ("sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx950")),
+    ):
+        assert all((language, target) in rows for target in targets)
+        assert sum(name == language and target == "sm_90" for name, target in rows) == 1
+    assert rows["cuda", "sm_86"] == ["-", "compiled on m, 2025-01-01, run r"]
+    for language, target, why in ABSENT:
+        assert rows[language, target] == ["not here", "never"]
+        assert f"{language} is not here: {why}" in lines
 
 
 def test_the_page_shows_just_the_evidence_that_is_kept() -> None:

@@ -12,7 +12,7 @@ Languages, devices, runs ─▶ rows. What a run shows comes from its records al
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import ValidationError
 
@@ -22,11 +22,32 @@ from ..languages import executed_on, executes, get_language, language_names
 from ..records import BuildStatus, Evaluation, Record, Run
 from ..store import Store
 
-__all__ = ["Seen", "State", "here", "latest", "read_evidence", "seen_in", "targets_of", "write_evidence"]
+__all__ = [
+    "ABSENT",
+    "ASKED",
+    "Seen",
+    "State",
+    "here",
+    "latest",
+    "read_evidence",
+    "seen_in",
+    "targets_of",
+    "write_evidence",
+]
 
 State = Literal["timed", "sanitised", "executed", "compiled", "not here"]
 STATES: tuple[State, ...] = ("timed", "sanitised", "executed", "compiled", "not here")
 """From the most that can be known of a kernel to the least."""
+ASKED: Final = {"cuda": ("sm_80", "sm_90", "sm_100", "sm_120"), "triton": ("sm_120", "gfx90a", "gfx950")}
+"""Targets that a source may ask for beyond those of every build; it is compiled for them."""
+ABSENT: Final = (
+    ("thunderkittens", "sm_90",
+     "its headers are in no package; `kernelwright.executor.program.load_program(source, include=[...])` executes its "
+     "kernels where they are"),
+    ("sycl", "cpu", "no package has a compiler for it"),
+    ("triton-ascend", "ascend910b", "it ends in CANN, which is in no registry; language triton executes its kernels"),
+)  # fmt: skip
+"""Languages without a file of their own, their target, and why."""
 _EXECUTED = "sm_90"
 """The target whose PTX the executor runs in the judge."""
 
@@ -61,13 +82,22 @@ def targets_of(language: str) -> tuple[str, ...]:
 
 
 def here() -> list[tuple[str, str, State, str]]:
-    """Return language, target, what this machine can reach, and with which tools or why not."""
+    """Return language, target, what this machine can reach, and with which tools or why not.
+
+    Targets are those of every build and those that a source may ask for; languages that are nowhere stand at the end.
+    """
     present = devices()
-    return [
-        (name, target, _here(name, target, present), get_language(name).available().what)
+    found = [
+        (name, target, _here(name, target, present), _tools(name))
         for name in language_names()
-        for target in targets_of(name)
+        for target in dict.fromkeys((*targets_of(name), *ASKED.get(name, ())))
     ]
+    return [*found, *((name, target, STATES[-1], why) for name, target, why in ABSENT)]
+
+
+def _tools(name: str) -> str:
+    found = get_language(name).available()
+    return found.what if found.ok or not found.remedy else f"{found.what}; {found.remedy}"
 
 
 def _here(name: str, target: str, present: list[Device]) -> State:

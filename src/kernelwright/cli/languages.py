@@ -14,7 +14,8 @@ def languages(
     """Show for each language and target what this machine can reach, and what recorded runs have shown, and where.
 
     `timed`: on a device; `sanitised`: executed from its PTX and nothing found; `executed`: run without times;
-    `compiled`: by its compiler alone. No time of a target without a device is ever shown anywhere.
+    `compiled`: by its compiler alone; `not here`: the last lines say why. No time of a target without a device is ever
+    shown anywhere.
 
     Args:
         evidence: Files that `--out` wrote, on this or another machine, to add to what the store shows.
@@ -30,7 +31,10 @@ def languages(
     if out is not None:
         write_evidence(out, shown)
     listed = []
-    for language, target, state, what in here():
+    reached: list[tuple[str, str, str, str]] = [*here()]
+    known = {(language, target) for language, target, _, _ in reached}
+    reached += [(r.language, r.target, "-", "") for r in shown if (r.language, r.target) not in known]
+    for language, target, state, what in dict.fromkeys(reached):
         mine = [row for row in shown if (row.language, row.target) == (language, target)]
         last = "; ".join(f"{row.state} on {row.machine}, {row.when[:10]}, run {row.run}" for row in mine)
         if common.json:
@@ -41,4 +45,7 @@ def languages(
         print_json("result", rows=len(listed))
     else:
         table(listed, empty="no language is installed")
+        reasons = {language: what for language, _, state, what in reached if state == "not here" and what}
+        for language, what in reasons.items():
+            print(f"{language} is not here: {what}")
     return 0
