@@ -177,6 +177,10 @@ def test_planted_records_are_decided_here_by_the_same_function(
     assert (right["candidate"], right["decision"]) == (candidate(RIGHT).key, "improved")
     assert 2.5 < right["speedup"]["low"] < 3
     assert (wrong["verdict"], wrong["decision"]) == ("rejected", "rejected")
+    assert main(["import", str(folder), "--store", str(store)]) == 2
+    with Store(store) as kept:
+        assert f"imported already, as run {kept.run('last').id};" in capsys.readouterr().err
+        assert sum(run.options.get("bundle") is not None for run in kept.runs()) == 1
     assert main(["decide", "last", "--recheck", "--store", str(store)]) == 0
     assert main(["show", "last", "--store", str(store)]) == 0
     with Store(store) as kept:

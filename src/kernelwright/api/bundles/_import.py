@@ -4,6 +4,7 @@ Covers: what a file changed, swapped or left out on the way looks like; see the 
 Does not cover: times made up on the device with every hash to fit.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from ._manifest import (
     EVALUATIONS,
     KEPT,
     KEPT_FILES,
+    KEPT_RECORDS,
     MANIFEST,
     RECORDS,
     RUN,
@@ -69,13 +71,14 @@ def import_records(folder: Path, store: Store) -> Imported:
 
     Raises:
         InputError: the folder is no bundle that this store wrote, was not run yet, or its records are not what was
-            asked for, not complete or not consistent.
+            asked for, not complete or not consistent, or are in the store already.
     """
     bundle, task = _asked(folder, store)
     records = folder / RECORDS
     if not records.is_dir():
         raise InputError(f"{folder} holds no records yet; run `python3 run.py` in it on {bundle.target}")
     check_manifest(records, ("",))
+    digest = _new(records, store)
     returned = read_record(Returned, records / DEVICE)
     _check_device(bundle, task, returned)
     found = [_checked(folder, asked, bundle, task, returned) for asked in bundle.candidates]
@@ -83,7 +86,21 @@ def import_records(folder: Path, store: Store) -> Imported:
     if extra := sorted(p.name for p in (records / EVALUATIONS).iterdir() if p.name not in known):
         raise InputError(f"the records hold {extra[0]}, which this bundle did not ask for; {_RUN_IT}")
     _check_files(folder, bundle, store)
-    return _stored(store, bundle, task, returned, [_decided(e, task, returned.bounds) for e in found])
+    imported = _stored(store, bundle, task, returned, [_decided(e, task, returned.bounds) for e in found])
+    store.keep(KEPT_RECORDS, digest, {digest: f"{digest} {imported.run}"})
+    return imported
+
+
+def _new(records: Path, store: Store) -> str:
+    """Return the hash of the records' manifest; records that are in the store already count once."""
+    digest = hashlib.sha256((records / MANIFEST).read_bytes()).hexdigest()
+    for line in store.kept(KEPT_RECORDS):
+        known, _, run = line.partition(" ")
+        if known == digest:
+            raise InputError(
+                f"these records were imported already, as run {run}; `kernelwright show {run}` has it"
+            )
+    return digest
 
 
 def _asked(folder: Path, store: Store) -> tuple[Bundle, Task]:

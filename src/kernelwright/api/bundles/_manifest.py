@@ -20,6 +20,8 @@ KEPT = "bundle"
 """Kind under which the store keeps what was asked for."""
 KEPT_FILES = "bundle-files"
 """Kind under which the store keeps, for each bundle, the hash of its manifest, so of every file that it wrote."""
+KEPT_RECORDS = "bundle-records"
+"""Kind under which the store keeps the hash of the records' manifest of each import, and its run."""
 _GPU = re.compile(r"sm_\d{2,3}[af]?|gfx[0-9a-f]{3,4}")
 
 
