@@ -87,8 +87,8 @@ def _task(target: str, taken: Taken) -> "Task":
     loaded = load_model(target)
     if loaded.text is None:
         raise InputError(f"{target!r} is made in memory alone; name file.py:build")
-    beside = loaded.origin.with_name(f"{loaded.name}_whole.py")
-    task = kernelbench.load(beside, loaded.text, max_elements=taken.max_elements, contract=None)
+    place = loaded.origin.with_name(f"{loaded.name}_whole.py")
+    task = kernelbench.load(place, loaded.text, max_elements=taken.max_elements, contract=None)
     return taken.task(loaded.judged(task))
 
 
