@@ -207,6 +207,8 @@ def test_module_variables_and_constants():
     out = np.zeros(1, np.int32)
     assert Module.load(text)["k"](1, 1, [Uninitialised(out)]).ok
     assert out[0] == 23
+    run = Module.load(text.replace("[seven]", "[seven+4]"))["k"](1, 1, [Uninitialised(out)])
+    assert "4 bytes past the end of the variable seven (4 bytes)" in str(run.findings[0])
 
 
 def test_the_executor_is_imported_alone():

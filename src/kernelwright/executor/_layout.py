@@ -97,6 +97,10 @@ class Layout:
             return None
         return self.globals[name], self._module.variables[name].size
 
+    def variables(self) -> list[tuple[str, int, int]]:
+        """Return the name, the place in the arena and the bytes of each `.global` or `.const` variable."""
+        return [(name, at, self._module.variables[name].size) for name, at in self.globals.items()]
+
     def constants(self) -> list[tuple[int, int]]:
         """Return the address and the bytes of each `.const` variable."""
         held = [(at, self._module.variables[name]) for name, at in self.globals.items()]

@@ -105,6 +105,7 @@ class Memory:
         """
         self.regions: list[Region] = []
         self._own = contents or layout.image()
+        self._variables = [(f"the variable {name}", at, size) for name, at, size in layout.variables()]
         image = self._own[0]
         self.own_bytes = len(image)
         at = aligned(len(image) + RED_ZONE, _ALIGN)
@@ -189,18 +190,18 @@ class Memory:
         raise InputError("this array is no argument of the launch")
 
     def describe(self, address: int, size: int) -> str:
-        """Say where an address lies, seen from the nearest argument."""
+        """Say where an address lies, seen from the nearest argument or variable of the module."""
         offset = address - GLOBAL_BASE
-        if not 0 <= offset < self.size or not self.regions:
+        places = [(r.name, r.offset, r.size) for r in self.regions] + self._variables
+        if not 0 <= offset < self.size or not places:
             return "in no allocation"
-        nearest = min(self.regions, key=lambda r: max(r.offset - offset, offset - r.offset - r.size + 1, 0))
-        inside = offset - nearest.offset
-        if inside + size > nearest.size and inside >= 0:
-            over = inside + size - nearest.size
-            return f"{over} bytes past the end of {nearest.name} ({nearest.size} bytes)"
+        name, start, length = min(places, key=lambda p: max(p[1] - offset, offset - p[1] - p[2] + 1, 0))
+        inside = offset - start
+        if inside + size > length and inside >= 0:
+            return f"{inside + size - length} bytes past the end of {name} ({length} bytes)"
         if inside < 0:
-            return f"{-inside} bytes before {nearest.name}"
-        return f"byte {inside} of {nearest.name} ({nearest.size} bytes)"
+            return f"{-inside} bytes before {name}"
+        return f"byte {inside} of {name} ({length} bytes)"
 
     def _pack(self, function: Function, arguments: Sequence[Any], names: Sequence[str]) -> bytes:
         if len(arguments) != len(function.parameters):
