@@ -122,7 +122,20 @@ def test_a_triton_kernel_that_reads_beyond_its_tensors_is_refused_though_its_val
     assert verdict.failure == "sanitised"
     message = found(verdict, "sanitised").message
     assert "out-of-bounds at PTX line" in message
-    assert "k.py:" in message
+    assert ", k.py:" in message
+
+
+@pytest.mark.needs("triton")
+def test_wrong_values_of_an_interpreted_kernel_are_traced_to_the_line_that_strays(judged):
+    verdict = judged(
+        TRITON.replace("tl.store(out + row * n", "tl.store(out + (row + 1) * n"), "triton", "full"
+    )
+    assert verdict.failure == "sanitised"
+    message = found(verdict, "sanitised").message
+    assert "out-of-bounds at PTX line" in message
+    assert (
+        f", k.py:{TRITON[: TRITON.index('tl.store')].count(chr(10)) + 1}: block (5, 0, 0), thread" in message
+    )
 
 
 @pytest.mark.long

@@ -89,13 +89,17 @@ def by_triton(candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, .
     _native.adopt(artefact / FOLDER)
     triton.knobs.cache.dir = tempfile.mkdtemp(prefix="kernelwright-triton-")
     runs = _FOR_GOOD.enter_context(executing(target=90, options=how))
-    return checked(load_symbol(candidate, artefact), candidate, outputs, runs)
+    return checked(load_symbol(candidate, artefact), candidate, outputs, (artefact, runs))
 
 
 def checked(
-    symbol: Any, candidate: Candidate, outputs: tuple[TensorSpec, ...], runs: list[Execution]
+    symbol: Any, candidate: Candidate, outputs: tuple[TensorSpec, ...], seen: tuple[Path, list[Execution]]
 ) -> Kernel:
-    """Return the entry so that a call ends with an error where a launch in it was found at fault."""
+    """Return the entry so that a call ends with an error where a launch in it was found at fault.
+
+    `seen` is the folder of the candidate's files, whose names an error has without it, and the list of launches.
+    """
+    folder, runs = seen
 
     def call(entry: Callable[..., Any], *arguments: Any) -> Any:
         runs.clear()
@@ -103,7 +107,7 @@ def checked(
         device().note(runs)
         wrong = next((run for run in runs if not run.ok), None)
         if wrong is not None:
-            raise FaultError(blame(wrong.kernel, wrong))
+            raise FaultError(blame(wrong.kernel, wrong).replace(f"{folder}/", ""))
         return result
 
     return called_by(call, symbol, candidate, outputs)

@@ -14,6 +14,7 @@ Does not cover: of an autotuner, all but the configuration of the smallest block
 import contextlib
 import functools
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -262,7 +263,10 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
         attrs={(n,): [["tt.divisibility", 16]] for n, (_, _, divisible) in enumerate(signature) if divisible},
     )
     try:
-        with block_pointers():
+        with block_pointers(), warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message="TRITON_DEFAULT_FP_FUSION"
+            )  # its default of today is meant
             made = triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(settings))
     except Exception as error:  # noqa: BLE001  (Triton raises whatever its passes raise; the kernel is at fault)
         raise InputError(f"Triton does not compile {function.__name__!r}: {error}") from None

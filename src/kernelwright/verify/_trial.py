@@ -142,10 +142,10 @@ class Trial:
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        return self._deadline.within(_EXECUTED_LIMIT_S if self._translates else _CALL_LIMIT_S)
+        return self._deadline.within(_EXECUTED_LIMIT_S if self.translates else _CALL_LIMIT_S)
 
     @functools.cached_property
-    def _translates(self) -> bool:
+    def translates(self) -> bool:
         """Whether calls are executed, not run, so that what is called first is translated and compiled in the call."""
         outputs = next((w.outputs for w in self.problem.task.workloads), ())
         return self._executed or (self.executes and is_executed(self.candidate, outputs))
@@ -193,7 +193,7 @@ class Trial:
                 executed=self._executed,
                 counted=self._counted,
             )
-            limit_s = _EXECUTED_LIMIT_S if self._translates else _LOAD_LIMIT_S
+            limit_s = _EXECUTED_LIMIT_S if self.translates else _LOAD_LIMIT_S
             self._workers[key] = self._pool.worker(
                 payload, deadline_s=max(1.0, self._deadline.within(limit_s))
             )

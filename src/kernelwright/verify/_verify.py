@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from ..errors import WorkerError
@@ -18,7 +19,7 @@ from ._protocol import Depth, Probe, blamed, failed, passed, unknown
 from ._triage import triage
 from ._trial import Trial
 from .checks import CHECKS, LAST, OF_RANDOM, PROBES, SWEEPS
-from .checks.sanitised import Sanitised
+from .checks.sanitised import Sanitised, named_by_line
 
 LOADS, RUNS, SUPPORTED, FINISHED = "loads", "runs", "supported", "finished"
 """Checks of the driver itself; they cannot be switched off."""
@@ -171,7 +172,8 @@ def _examine(
     hidden = _hidden(trial) if depth == "full" else {}
     for workload in search:
         case = trial.oracle.case(workload, seed)
-        yield from _calls(trial, case, disabled, ledger)
+        with_line = partial(named_by_line, trial, case) if depth == "full" else _as_it_is
+        yield from map(with_line, _calls(trial, case, disabled, ledger))
         if first is None and case.usable and workload.name not in ledger.unsupported:
             first = case
             on_right()
@@ -183,7 +185,7 @@ def _examine(
             asked = [p for p in asked if not isinstance(p, Sanitised) or trial.executes]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]
-            yield from _probes(trial, case, asked, disabled)
+            yield from map(with_line, _probes(trial, case, asked, disabled))
     if len(ledger.unsupported) == len(search):
         yield failed(SUPPORTED, "it declines every search workload; the native op would serve all of them")
     elif first is None:
@@ -250,6 +252,10 @@ def _probes(trial: Trial, case: Case, probes: Sequence[Probe], disabled: frozens
         except WorkerFailure as failure:
             yield blamed(trial, probe.name, failure)
             return
+
+
+def _as_it_is(found: Finding) -> Finding:
+    return found
 
 
 def _placed(found: Finding, workload: Workload) -> Finding:

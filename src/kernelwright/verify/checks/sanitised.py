@@ -1,11 +1,15 @@
 """A GPU kernel's PTX is executed on the CPU under a sanitiser, and nothing is found."""
 
-from ...records import Finding
+from ...errors import WorkerError
+from ...records import CheckStatus, Finding
 from ...sandbox import FailureKind, WorkerFailure
 from .._case import Case
 from .._protocol import Depth, blamed, passed, unknown
 from .._trial import Trial, describe
 from .correct import compare_outputs
+
+_FAULT = "FaultError"
+"""What a launch that was found at fault raises."""
 
 
 class Sanitised:
@@ -34,3 +38,21 @@ class Sanitised:
                 return blamed(executed, self.name, failure)
         found = compare_outputs(self.name, fetched, case, "where its PTX is executed, ")
         return found if found.status == "fail" else passed(self.name, **found.figures)
+
+
+def named_by_line(trial: Trial, case: Case, found: Finding) -> Finding:
+    """Return the fault that execution names by its line in place of a failure of an interpreted candidate.
+
+    A stray store of an interpreted kernel ends its worker by a signal, and a race shows as a wrong number.
+
+    Covers: failures on the search workload of the case.
+    Does not cover: kernels whose calls are executed anyway, which name their lines; what the sanitiser does not find.
+    """
+    if found.status is not CheckStatus.FAIL or not trial.executes or trial.translates:
+        return found
+    try:
+        again = Sanitised().probe(trial, case)
+    except (WorkerError, WorkerFailure):
+        return found
+    named = again.status is CheckStatus.FAIL and _FAULT in again.message
+    return again.model_copy(update={"workload": case.workload.name}) if named else found
