@@ -30,7 +30,7 @@ from ._im2col import Im2colMap
 from ._memory import Uninitialised
 from ._tensormap import TensorMap
 from .module import Module, Options
-from .results import Execution
+from .results import Counters, Execution
 
 _TYPES: Final = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
@@ -65,7 +65,8 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
 
     Args:
         function: What `@triton.jit` made.
-        grid: Programs in each dimension, or a function of the constants and arguments by name.
+        grid: Programs in each dimension, or a function of the constants and arguments by name; none where one is 0, as
+            by Triton's own launcher.
         arguments: Tensors, arrays, `Uninitialised` outputs, numbers, in the order of the parameters.
         constants: `tl.constexpr` parameters by name.
         target: Compute capability, 80 for sm_80.
@@ -82,6 +83,8 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     shape = tuple(
         map(operator.index, grid(meta) if callable(grid) else grid)
     )  # torch has integers of its own
+    if 0 in shape:
+        return Execution("ok", (), Counters(), 0, 0.0, ("an empty grid: nothing was launched",), compiled.name)
     maps = iter(compiled.maps)
     given = [
         v
@@ -125,7 +128,8 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         settings = {n: v for n, v in named.items() if n not in names}
         constants = {p.name: given[p.name] for p in self.params if p.is_constexpr and p.name in given}
         values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
-        runs.append(run_triton(self, grid, values, constants, target=target, options=options, **settings))
+        made = run_triton(self, grid, values, constants, target=target, options=options, **settings)
+        runs.extend([made] if made.counters.blocks else [])
 
     before, tuned_before = JITFunction.run, Autotuner.run
     JITFunction.run, Autotuner.run = run, untimed(tuned_before)
