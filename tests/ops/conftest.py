@@ -12,8 +12,10 @@ ONE_IN = 4
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the others, before pytest looks for marks."""
+def pytest_collection_modifyitems(config, items):
+    """Mark the others, before pytest looks for marks; none where kernels are built with sanitisers."""
+    if config.pluginmanager.has_plugin("tests.ops.sanitised"):
+        return
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         if hasattr(item, "callspec") and item.path.is_relative_to(Path(__file__).parent):
