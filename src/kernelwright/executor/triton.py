@@ -84,7 +84,9 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
         map(operator.index, grid(meta) if callable(grid) else grid)
     )  # torch has integers of its own
     if 0 in shape:
-        return Execution("ok", (), Counters(), 0, 0.0, ("an empty grid: nothing was launched",), compiled.name)
+        return Execution(
+            "ok", (), Counters(), 0, 0.0, ("an empty grid: nothing was launched",), compiled.name
+        )
     maps = iter(compiled.maps)
     given = [
         v
