@@ -26,9 +26,9 @@ from ._statements import Body
 _BACK = {"lt", "sub"}
 """What weights are told from their transforms by: choices between differences."""
 
-_WIDE = (256, 512, 256)
+_WIDE = (768, 768, 256)
 """Rows, columns and inner elements from which on both factors of a product are laid out once, before it: rows would be
-packed four times and more, and each panel of columns once for every block of them."""
+packed six times and more, each panel of columns once for every block of them. Below, fresh memory for both costs more."""
 _FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
 """What leaves a tile's registers at once: at most so many operations of one instruction each; the code of a tile holds
 them up to 24 times."""
