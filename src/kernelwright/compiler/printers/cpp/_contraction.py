@@ -28,7 +28,7 @@ _BACK = {"lt", "sub"}
 
 _WIDE = (768, 768, 256)
 """Rows, columns and inner elements from which on both factors of a product are laid out once, before it: rows would be
-packed six times and more, each panel of columns once for every block of them. Below, fresh memory for both costs more."""
+packed six times and more, each panel of columns once for every block of them. Below, memory for both costs more."""
 _FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
 """What leaves a tile's registers at once: at most so many operations of one instruction each; the code of a tile holds
 them up to 24 times."""
