@@ -8,20 +8,26 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
-from kernelwright.executor import _native
+from kernelwright.executor import _loading, _native, candidates
 
 OPTIMISED = _native._KERNEL_FLAGS
 QUICK = ("-O0", *OPTIMISED[1:])
-_KEY = _native.key
+_KEY, _VERSION = _native.key, _loading.version
 
 
 @contextlib.contextmanager
 def built_by(flags: tuple[str, ...]) -> Iterator[None]:
-    """Build translated kernels with these flags meanwhile, each set apart from those that users get."""
+    """Build translated kernels with these flags meanwhile; they, and builds that hold them, are not those of users."""
+    level = () if flags == OPTIMISED else (flags[0],)
 
     def key(kind: bytes, *parts: bytes) -> str:
-        level = () if flags == OPTIMISED or kind != b"kernel" else (flags[0].encode(),)
-        return _KEY(kind, *parts, *level)
+        return _KEY(kind, *parts, *(map(str.encode, level) if kind == b"kernel" else ()))
 
-    with mock.patch.multiple(_native, _KERNEL_FLAGS=flags, key=key):
+    def version() -> str:
+        return " ".join((_VERSION(), *level))
+
+    with (
+        mock.patch.multiple(_native, _KERNEL_FLAGS=flags, key=key),
+        mock.patch.object(_loading, "version", version), mock.patch.object(candidates, "version", version),
+    ):  # fmt: skip
         yield

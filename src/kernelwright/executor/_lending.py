@@ -6,16 +6,15 @@ candidate has from elsewhere (numpy, ctypes): a kernel that touches it is at fau
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from ._memory import Uninitialised
+from ._unwritten import MAKE
 from .device import device
-
-_MAKE: Final = frozenset({torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty})
 
 
 class Lending(TorchFunctionMode):
@@ -58,7 +57,7 @@ class Lending(TorchFunctionMode):
         named = kwargs or {}
         made = func(*args, **named)
         self.lend((args, named))
-        self.lend((made,), written=func not in _MAKE)
+        self.lend((made,), written=func not in MAKE)
         for tensor in _written(getattr(func, "__name__", ""), args, named):
             device().touched(tensor)
         return made

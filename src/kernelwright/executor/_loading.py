@@ -22,6 +22,7 @@ from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec, c
 from . import _native
 from ._cudart import nvcc
 from ._errors import FaultError
+from ._unwritten import launched, watching
 from .device import KEPT_RUNS, blame, device
 from .modelled import modelled
 from .module import Options
@@ -88,7 +89,7 @@ def by_triton(candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, .
 
     _native.adopt(artefact / FOLDER)
     triton.knobs.cache.dir = tempfile.mkdtemp(prefix="kernelwright-triton-")
-    runs = _FOR_GOOD.enter_context(executing(target=90, options=how))
+    runs = _FOR_GOOD.enter_context(executing(target=90, options=how, launched=launched))
     return checked(load_symbol(candidate, artefact), candidate, outputs, (artefact, runs))
 
 
@@ -103,7 +104,8 @@ def checked(
 
     def call(entry: Callable[..., Any], *arguments: Any) -> Any:
         runs.clear()
-        result = entry(*arguments)
+        with watching():
+            result = entry(*arguments)
         device().note(runs)
         wrong = next((run for run in runs if not run.ok), None)
         if wrong is not None:

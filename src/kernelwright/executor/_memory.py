@@ -28,6 +28,8 @@ class Uninitialised:
 
     array: Any
     """A numpy array or a torch tensor on the CPU."""
+    written: Any = None
+    """A shadow byte for each of its bytes, and more, kept from launch to launch; none where nothing was written."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ def span_of(value: Any, name: str) -> Span | None:
     """Return the bytes of an array, a CPU tensor, an `Uninitialised` one or a map of one; None of anything else."""
     if isinstance(value, TensorMap):
         value = value.array
-    initialised = not isinstance(value, Uninitialised)
+    initialised, written = not isinstance(value, Uninitialised), None
     if isinstance(value, Uninitialised):
-        value = value.array
+        value, written = value.array, value.written
     if isinstance(value, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(value)
         return Span(name, low, high - low if value.size else 0, value.flags.writeable, initialised)
@@ -74,7 +76,10 @@ def span_of(value: Any, name: str) -> Span | None:
             if value.numel()
             else 0
         )
-        return Span(name, value.data_ptr(), reach * value.element_size(), True, initialised)
+        size = reach * value.element_size()
+        return Span(
+            name, value.data_ptr(), size, True, initialised, None if written is None else written[:size]
+        )
     return None
 
 

@@ -39,6 +39,8 @@ _TYPES: Final = {
 }  # fmt: skip
 _SWIZZLES: Final = {0: 0, 1: 32, 2: 64, 3: 128}
 Grid = Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
+Launched = Callable[[Callable[[Sequence[Any]], Execution], Sequence[Any]], Execution]
+"""Executes a launch, given what does so on arguments, and the arguments."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     arguments = [operator.index(a) if type(a).__name__ == "SymInt" else a for a in arguments]
     compiled = compile_triton(function, arguments, constants, target=target, **settings)
     free = [n for n in _names(function) if n not in (constants or {})]
-    meta = {**dict(zip(free, arguments, strict=False)), **(constants or {})}
+    plain = [a.array if isinstance(a, Uninitialised) else a for a in arguments]
+    meta = {**dict(zip(free, plain, strict=False)), **(constants or {})}
     shape = tuple(
         map(operator.index, grid(meta) if callable(grid) else grid)
     )  # torch has integers of its own
@@ -102,12 +105,19 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     return kernel(shape, compiled.threads, given, shared_bytes=compiled.shared_bytes, options=options)
 
 
+def _launched(execute: Callable[[Sequence[Any]], Execution], arguments: Sequence[Any]) -> Execution:
+    return execute(arguments)
+
+
 @contextlib.contextmanager
-def executing(*, target: int = 80, options: Options | None = None) -> Iterator[list[Execution]]:
+def executing(
+    *, target: int = 80, options: Options | None = None, launched: Launched = _launched
+) -> Iterator[list[Execution]]:
     """Have every launch `kernel[grid](...)` of a jitted function executed here, on tensors of the CPU.
 
     Programs that launch Triton kernels then run unchanged, but for where their tensors lie. Yields the list that
-    every launch is added to. Holds for the whole process, so for one thread at a time.
+    every launch is added to. Holds for the whole process, so for one thread at a time. `launched` may change the
+    arguments of each launch, or watch it.
 
     Raises:
         MissingToolError: where there is no Triton.
@@ -130,7 +140,10 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         settings = {n: v for n, v in named.items() if n not in names}
         constants = {p.name: given[p.name] for p in self.params if p.is_constexpr and p.name in given}
         values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
-        made = run_triton(self, grid, values, constants, target=target, options=options, **settings)
+        execute = functools.partial(
+            run_triton, self, grid, constants=constants, target=target, options=options
+        )
+        made = launched(functools.partial(execute, **settings), values)
         runs.extend([made] if made.counters.blocks else [])
 
     before, tuned_before = JITFunction.run, Autotuner.run
