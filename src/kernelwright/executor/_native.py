@@ -269,9 +269,10 @@ def compiler() -> str:
 
 
 def adopt(prebuilt: Path) -> None:
-    """Take libraries from a folder that `leave_in` filled, whatever this process's own compiler and cache are."""
-    _PREBUILT[:] = [prebuilt]
-    _host.cache_clear()
+    """Take libraries from a folder, whatever this process's own compiler and cache are, if `leave_in` filled it."""
+    if (prebuilt / _HOST).is_file():
+        _PREBUILT[:] = [prebuilt]
+        _host.cache_clear()
 
 
 def leave_in(prebuilt: Path, libraries: Sequence[Path]) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from kernelwright.records import CheckStatus, Decision, DecisionStatus, Finding, Interval, WorkloadDecision
 from kernelwright.search.proposals._builder import Builder
-from kernelwright.search.proposals._scheduler import Trial
+from kernelwright.search.proposals._scheduler import Scheduler, Trial
 from kernelwright.search.session._limit import at_limit
 from kernelwright.search.session._session import best_of
+from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Store
 from kernelwright.testing import (
     PlantedJudge,
@@ -59,6 +60,22 @@ def test_moves_on_from_a_template_at_its_bound(store):
     rig.go()
     assert len(rig.outcome.evaluations) <= 2
     assert rig.outcome.stopped_by == "nothing left to try"
+
+
+def test_a_search_for_so_many_evaluations_makes_them_at_a_bound_too(store):
+    """The bound may be too high: it is measured once, on a machine that may have been busy."""
+    at_bound, other = (
+        PlantedTemplate(name, TILES, lambda c, us=us: us + 0.001 * c["tile"], {"tile": 1, "unroll": 1})
+        for name, us in (("bound", 20.0), ("other", 90.0))
+    )
+    rig = Rig(store, [at_bound, other], judge=PlantedJudge(bound_us=19.9), evaluations=30)
+    rig.scheduler = Scheduler(
+        iter([at_bound, other]), lambda space: make_tuner("local", space, 3), patience=4, ends_at_bound=False
+    )
+    rig.go()
+    names = [e.candidate.template for e in rig.outcome.evaluations]
+    assert len(names) > 10 and names[:2] == ["bound", "other"]
+    assert names[-1] == "bound" and "bound" not in names[1:5]
 
 
 def timed(time_us, **fault):

@@ -16,6 +16,7 @@ from ..tuners._per_workload import TOGETHER, Focused
 MakeTuner = Callable[[Space], Tuner]
 """Makes the tuner of one template."""
 
+_AT_BOUND = "within 5 % of the bound"
 _LEAST_GAIN = 0.01
 """A template has improved if its best time fell by this share."""
 _STALE_COST = 0.05
@@ -78,7 +79,8 @@ class Scheduler:
     each trial goes to the open template with the lowest best time, which counts as slower the longer the template has
     not improved; once none is open, what is proposed `late` is tried. A template closes when its space is used up,
     after `patience` trials without a gain, after `tolerance` trials without any that worked, or within 5 % of the
-    bound.
+    bound. Where it does not end there (`ends_at_bound`), since a search is to make so many evaluations, one that closed
+    so goes on once none else is open.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Scheduler:
         hints: Sequence[Hint] = (),
         patience: int = 12,
         tolerance: int = 4,
+        ends_at_bound: bool = True,
     ) -> None:
         self._hints = hints
         self._proposals, self._instead, self._late = proposals, instead, late
@@ -101,6 +104,7 @@ class Scheduler:
         self._to_tune = 0
         self._patience = patience
         self._tolerance = tolerance
+        self._ends_at_bound = ends_at_bound
         self.arms: list[Arm] = []
 
     def ask(self, *, idle: bool = True) -> Trial | None:
@@ -197,12 +201,15 @@ class Scheduler:
 
     def _most_promising(self) -> Arm | None:
         # An arm without a working trial ranks after those that have one.
-        return min((a for a in self.arms if a.open), key=_rank, default=None)
+        ready = [a for a in self.arms if a.open]
+        if not ready and not self._ends_at_bound:
+            ready = [a for a in self.arms if a.reason == _AT_BOUND]
+        return min(ready, key=_rank, default=None)
 
     def _close_if_done(self, arm: Arm, evaluation: Evaluation) -> None:
         decision = evaluation.decision
         if decision.is_within(0.95):
-            arm.open, arm.reason = False, "within 5 % of the bound"
+            arm.open, arm.reason = False, _AT_BOUND
         elif arm.best_us is None and arm.stale >= self._tolerance:
             arm.open, arm.reason = False, f"none of {arm.stale} trials worked"
         elif arm.stale >= self._patience:

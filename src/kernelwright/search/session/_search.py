@@ -53,6 +53,7 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
                 instead=proposals_instead(setting, request),
                 late=late,
                 hints=hints,
+                ends_at_bound=meter.budget.evaluations is None,
             )
             with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
                 return Session(scheduler, builder, evaluator, meter, setting.emit).run()
