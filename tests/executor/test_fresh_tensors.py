@@ -77,7 +77,8 @@ def test_what_was_written_before_in_any_way_is_no_fault():
         return doubled(x, scratch)
 
     def next_to_nothing(x):
-        torch.empty(0)
+        torch.empty(0), torch.empty(3, device="meta")
+        torch.empty(2, 2, layout=torch.sparse_coo).coalesce()
         return doubled(x, filled(x))
 
     for body in (next_to_nothing, through_a_view, half_by_torch, in_place, by_numpy):

@@ -44,10 +44,10 @@ class Unwritten(TorchFunctionMode):
         named = kwargs or {}
         made = func(*args, **named)
         with torch._C.DisableTorchFunction():
-            if func in MAKE:
+            if func in MAKE and _storage(made):
                 whole = torch.empty(0, dtype=torch.uint8).set_(made.untyped_storage())
-                if whole.numel():  # kept until the end, so that no other tensor comes to lie there
-                    self._fresh[whole.data_ptr()] = (whole, np.zeros(whole.numel(), np.uint8))
+                # It is kept until the end, so that no other tensor comes to lie there.
+                self._fresh[whole.data_ptr()] = (whole, np.zeros(whole.numel(), np.uint8))
             elif self._fresh and getattr(func, "__name__", "") not in _VIEWS:
                 self._forget(tree_leaves((args, named)))
         return made
@@ -56,9 +56,7 @@ class Unwritten(TorchFunctionMode):
         """Return a launch's arguments, fresh tensors among them with what of them was written."""
         if not self._fresh:
             return list(values)
-        self._forget(
-            [getattr(v, "base", None) for v in values]
-        )  # of tensor descriptors, and of what is reinterpreted
+        self._forget([getattr(v, "base", None) for v in values])  # tensor descriptors, what is reinterpreted
         times = Counter(map(_storage, values))
         self._forget([v for v in values if times[_storage(v)] > 1])
         return [self._marked(v) for v in values]
@@ -90,5 +88,7 @@ def launched(execute: Callable[[Sequence[Any]], Execution], arguments: Sequence[
 
 
 def _storage(value: Any) -> int:
-    """Return where a tensor's memory begins; 0 for anything else."""
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
+    """Return where a tensor's memory begins; 0 for anything else, and for tensors without any."""
+    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout is not torch.strided:
+        return 0
+    return value.untyped_storage().data_ptr()
