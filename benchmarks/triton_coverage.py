@@ -28,6 +28,7 @@ from kernelwright.compiler.lower import lower
 from kernelwright.compiler.printers import triton
 from kernelwright.errors import KernelwrightError
 from kernelwright.languages import get_language
+from kernelwright.languages.triton import Triton
 from kernelwright.records import Candidate, Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import RandomProgram, random_program
@@ -50,7 +51,7 @@ def run_printed(candidate: Candidate, arguments: Sequence[Any]) -> tuple[torch.T
 
     In the interpreter, lanes without an element compute nonsense, and say so to no one.
     """
-    function = get_language("triton").load(candidate, Path(), ())
+    function = Triton().load(candidate, Path(), ())
     if torch.cuda.is_available():
         arguments = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]
     with np.errstate(all="ignore"):

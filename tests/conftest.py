@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -30,6 +31,16 @@ Documents and the main job are apart: both time kernels, so that one would wait 
 
 _YOUNG = 20_000
 """New objects after which garbage is looked for: with Python's 700, a tenth of the time of whatever rewrites graphs."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_worker():
+    """Undo after each file what loading a candidate to be executed leaves for as long as a worker lives."""
+    yield
+    if (loading := sys.modules.get("kernelwright.executor._loading")) is not None:
+        loading._FOR_GOOD.close()
+        loading._native._PREBUILT.clear()
+        loading._native._host.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,5 +1,6 @@
 """What `torch.empty` leaves unwritten in Python around launches is a fault if a kernel reads it, and it alone is."""
 
+import pytest
 import torch
 from tests.tools import require
 
@@ -10,6 +11,10 @@ import triton.language as tl  # noqa: E402
 from kernelwright.executor._unwritten import launched, watching  # noqa: E402
 from kernelwright.executor.triton import executing  # noqa: E402
 
+from .conftest import keep_compiler  # noqa: E402
+
+keep_compiler()
+pytestmark = pytest.mark.usefixtures("compiler_again")
 N, BLOCK = 100, 32
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kernelwright.languages import get_language
+from kernelwright.languages.triton import Triton
 from kernelwright.ops._templates import triton_form, triton_forms
 from kernelwright.records import BuildStatus
 
@@ -20,7 +21,7 @@ Tensor = torch.Tensor
 @pytest.fixture
 def form(request) -> Callable[..., Any]:
     """The form of the template that a test names."""
-    language, candidate = get_language("triton"), triton_form(request.param)
+    language, candidate = Triton(), triton_form(request.param)  # interpreted, whatever it holds
     text = candidate.sources[0].text.replace("TRITON_EVIDENCE", "NOT_COMPILED_HERE")
     source = candidate.sources[0].model_copy(update={"text": text})
     candidate = candidate.model_copy(update={"sources": (source,)})
