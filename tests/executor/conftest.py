@@ -43,7 +43,7 @@ def _compiler():
 
 
 def prepared(name):
-    """Return a module of the kernels beside the tests; those that must give right values are built as users' are."""
+    """Return a module of the kernels in `kernels`; those that must give right values are built as users' are."""
     module = Module.load((KERNELS / name).read_text())
     with translated.built_by(translated.OPTIMISED if "right" in name else translated.QUICK):
         module.prepare()

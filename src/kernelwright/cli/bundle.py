@@ -82,14 +82,13 @@ def _suite(
         made = write_suite(
             rows, target=device, folder=to, store=store, baselines=baselines, most=most, wheels=wheels
         )
-    left = dict(made.left_out)
     if common.json:
         print_json(
             "result", folder=str(to), suite=made.suite, problems=[b.problem for b in made.bundles],
-            left_out={**left},
+            left_out=dict(made.left_out),
         )  # fmt: skip
         return 0
-    for problem, why in left.items():
+    for problem, why in made.left_out:
         print(f"left out: {problem}: {why}")
     print(f"{to}: {len(made.bundles)} problem(s) of {made.suite} for {made.target}")
     print(f"there: python3 run.py; then here: kernelwright import {to}{common.again}")

@@ -78,7 +78,7 @@ def import_records(folder: Path, store: Store) -> Imported:
     if not records.is_dir():
         raise InputError(f"{folder} holds no records yet; run `python3 run.py` in it on {bundle.target}")
     check_manifest(records, ("",))
-    digest = _new(records, store)
+    digest = _digest_of_new(records, store)
     returned = read_record(Returned, records / DEVICE)
     _check_device(bundle, task, returned)
     found = [_checked(folder, asked, bundle, task, returned) for asked in bundle.candidates]
@@ -91,7 +91,7 @@ def import_records(folder: Path, store: Store) -> Imported:
     return imported
 
 
-def _new(records: Path, store: Store) -> str:
+def _digest_of_new(records: Path, store: Store) -> str:
     """Return the hash of the records' manifest; records that are in the store already count once."""
     digest = hashlib.sha256((records / MANIFEST).read_bytes()).hexdigest()
     for line in store.kept(KEPT_RECORDS):
